@@ -17,9 +17,10 @@ use crate::core::text::count;
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::state::read_state;
 use crate::store::recovering::{
-    ConsumedIds, ForkedFrom, MayHaveWaited, NewRows, Prepared, Purged, SessionStart,
+    ConsumedIds, ForkedFrom, LineWriter, MayHaveWaited, NewRows, Prepared, PreparedLine, Purged,
+    SessionStart,
 };
-use crate::store::{Gap, Head, StoreError};
+use crate::store::{Gap, StoreError};
 
 /// Size of a batch of entries, in bytes.
 const BATCH: usize = 256 << 10;
@@ -292,21 +293,21 @@ struct Writing<'t, 'p, 'a> {
     progress: &'t mut Progress<'p>,
     made: WrittenSessions,
     /// The session that is being written.
-    open: Option<(Box<Begin<'a>>, Head)>,
+    open: Option<(Box<Begin<'a>>, LineWriter)>,
 }
 
 impl<'a> Writing<'_, '_, 'a> {
     fn take(&mut self, given: WriterMessage<'a>) -> Result<(), StoreError> {
         match given {
             WriterMessage::Entries(batch) => {
-                batch.into_iter().try_for_each(|ready| self.entry(&ready))
+                batch.into_iter().try_for_each(|ready| self.entry(ready))
             }
             WriterMessage::Session(begin) => {
                 self.end_session()?;
                 self.made.gaps.extend(begin.gap.clone());
                 if begin.is_made {
-                    let head = self.begin_session(&begin)?;
-                    self.open = Some((begin, head));
+                    let writer = self.begin_session(&begin)?;
+                    self.open = Some((begin, writer));
                 }
                 Ok(())
             }
@@ -314,7 +315,7 @@ impl<'a> Writing<'_, '_, 'a> {
         }
     }
 
-    fn begin_session(&mut self, begin: &Begin<'_>) -> Result<Head, StoreError> {
+    fn begin_session(&mut self, begin: &Begin<'_>) -> Result<LineWriter, StoreError> {
         let from = match &begin.from {
             None => None,
             Some(from) => {
@@ -349,17 +350,23 @@ impl<'a> Writing<'_, '_, 'a> {
         })
     }
 
-    fn entry(&mut self, ready: &Ready) -> Result<(), StoreError> {
-        let (Some((begin, head)), made) = (&mut self.open, &mut self.made) else {
+    fn entry(&mut self, ready: Ready) -> Result<(), StoreError> {
+        let (Some((begin, writer)), made) = (&mut self.open, &mut self.made) else {
             return Err(StoreError::damaged("an entry is of no session"));
         };
         let Ready { entry, was, .. } = ready;
-        let prepared = &ready.prepared;
         let is_elsewhere = begin.known.source.is_some();
-        let owed = entry.owed && !is_elsewhere;
-        let row = self
-            .new
-            .append(head, prepared, entry.at_ms, owed, ready.tip)?;
+        let is_unknown = was.taken.is_none() && was.signal.is_none();
+        if is_unknown && !is_elsewhere && begin.waits_since.is_some_and(|since| entry.seq >= since)
+        {
+            note_said(made, &begin.id, entry.seq, &ready.prepared);
+        }
+        // No message and no signal is in the new database yet.
+        let line = PreparedLine {
+            owed: entry.owed && !is_elsewhere,
+            ..PreparedLine::new(entry.at_ms, ready.tip, ready.prepared)
+        };
+        let row = self.new.append(writer, line)?;
         if ready.may_fork {
             made.rows.entry(ready.tip).or_insert(row);
         }
@@ -369,17 +376,12 @@ impl<'a> Writing<'_, '_, 'a> {
             made.became.note(was.taken, was.signal);
         }
         self.progress.so_far(|| count(made.entries, "entry"));
-        let is_unknown = was.taken.is_none() && was.signal.is_none();
-        if is_unknown && !is_elsewhere && begin.waits_since.is_some_and(|since| entry.seq >= since)
-        {
-            note_said(made, &begin.id, entry.seq, prepared);
-        }
         made.from_journal += u64::from(!entry.in_row);
         Ok(())
     }
 
     fn end_session(&mut self) -> Result<(), StoreError> {
-        let Some((begin, mut head)) = self.open.take() else {
+        let Some((begin, LineWriter { mut head, .. })) = self.open.take() else {
             return Ok(());
         };
         let is_second = begin.other.as_ref().is_some_and(|other| other.is_second);

@@ -1,4 +1,5 @@
-//! Appending entries, the only way to add to a session.
+//! Appending entries: preparing them, and writing their rows. Lines that were recorded elsewhere before
+//! come from [`super::line_writer`].
 
 use std::borrow::Cow;
 
@@ -21,7 +22,6 @@ use super::trees::{self, NewTree};
 use super::{Store, StoreError, cached};
 use crate::core::entry::{Choice, Entry, Fact, HookEvent, HookVerdict, Record, Seq, Usage};
 use crate::core::text::task_title;
-use crate::journal::line::EntryLine;
 
 const WHAT: &str = "append to the session";
 pub(super) const WHAT_BROUGHT: &str = "put entries of the journal back into the database";
@@ -223,21 +223,26 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Prepares an entry of a journal, with the JSON as which it was first stored.
-    pub(super) fn of_line(line: &EntryLine) -> Result<Prepared<'static>, StoreError> {
-        Prepared::of_body(Body::of(line.entry.get().to_string()))
-    }
-
     /// Prepares an entry from its stored body.
     pub(crate) fn of_body(body: Body) -> Result<Prepared<'static>, StoreError> {
         let entry: Entry = serde_json::from_str(body.json()).doing(WHAT_BROUGHT)?;
-        Ok(Prepared {
+        Ok(Prepared::of_entry(entry, body))
+    }
+
+    /// Prepares an entry with its body.
+    pub(super) fn of_entry(entry: Entry, body: Body) -> Prepared<'static> {
+        Prepared {
             listed: ListValues::of(std::slice::from_ref(&entry)),
             bytes: body.bytes().len(),
             entries: Cow::Owned(vec![entry]),
             bodies: vec![body],
             blobs: Vec::new(),
-        })
+        }
+    }
+
+    /// Counts stored bytes that are not among the blobs of the batch.
+    pub(super) fn add_bytes(&mut self, bytes: usize) {
+        self.bytes += bytes;
     }
 
     pub(crate) fn entries(&self) -> &[Entry] {

@@ -12,17 +12,18 @@ use rusqlite::{Connection, Transaction, params};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::value::RawValue;
 
-use super::append::{NewSession, Prepared};
-use super::blobs::{Packed, blob, insert_blob};
-use super::chain::{Head, SessionStart, chain, insert_session, read_head};
+use super::append::NewSession;
+use super::blobs::blob;
+use super::chain::{SessionStart, chain, insert_session, read_head};
 use super::database::{private_file, private_folder};
 use super::error::{Doing, io as io_error};
 use super::ids::{id_of_diverged, parents_first};
-use super::journal_writer::{Recorded, header};
+use super::journal_writer::header;
+use super::line_writer::{LineWriter, PreparedLine};
 use super::parallel_read::record_and_json;
 use super::replica::{is_of_rewake, refuse_replica};
 use super::row::{BodyReader, SELECT_ROW, count, row_positions};
-use super::sessions::{IS_CHILD, bring_up_to_date};
+use super::sessions::{IS_CHILD, up_to_date_head};
 use super::tips::{forked_from, tip_upto};
 use super::{History, Store, StoreError, cached};
 use crate::core::entry::Seq;
@@ -366,54 +367,35 @@ pub fn append_replica<E: From<StoreError>>(
     read: impl FnOnce(PartSink<'_>) -> Result<(), E>,
 ) -> Result<u64, E> {
     let id = &new.session.id;
-    let known = store.history().knows(id)?;
-    let mut head = Head::before_first(id.clone(), 0);
+    let mut known = None;
     let mut from = None;
-    if known {
-        // A kill may have come between a transaction and its lines in the journal.
-        bring_up_to_date(store, id)?;
-        head = read_head(&store.conn, id)?;
-        head.tip = tip_upto(&store.conn, id, head.seq())?;
+    if store.history().knows(id)? {
+        known = Some(up_to_date_head(store, id)?);
     } else if let Some(Parent { session, seq }) = &new.forked {
         let of = read_head(&store.conn, session)?;
         from = Some(forked_from(&store.conn, &of, *seq)?);
     }
+    let is_new = known.is_none();
     let tx = store.write_entries(id, WHAT)?;
-    if !known {
-        let start = SessionStart {
-            from,
-            ..new.session.start(new.created_ms, Some(&new.source))
-        };
-        head = insert_session(&tx, &start, WHAT)?;
-    }
-    let mut before = head.clone();
-    let mut last = None;
-    let mut appended = 0;
-    read(&mut |part| {
-        match part {
-            SessionPart::Blob(bytes) => insert_blob(&tx, &Packed::new(bytes)).doing(WHAT)?,
-            SessionPart::Entry(line) if line.seq < head.length => {}
-            SessionPart::Entry(line) => {
-                before = head.clone();
-                Prepared::of_line(line)?.put(&tx, &mut head, line.at_ms, false)?;
-                if head.tip != line.tip {
-                    return Err(StoreError::damaged(format!(
-                        "entry {} of session {id} does not follow",
-                        line.seq
-                    )));
-                }
-                appended += 1;
-                last = Some(line.clone());
-            }
-        }
-        Ok(())
+    let start = SessionStart {
+        from,
+        ..new.session.start(new.created_ms, Some(&new.source))
+    };
+    let head = known.map_or_else(|| insert_session(&tx, &start, WHAT), Ok)?;
+    let mut writer = LineWriter::new(head, WHAT);
+    read(&mut |part| match part {
+        SessionPart::Blob(bytes) => writer.blob(&tx, bytes).map(drop),
+        SessionPart::Entry(line) if line.seq < writer.head.length => Ok(()),
+        SessionPart::Entry(line) => writer
+            .append(&tx, PreparedLine::of_elsewhere(line)?)
+            .map(drop),
     })?;
-    if !known && let Some(parent) = &new.parent {
+    if is_new && let Some(parent) = &new.parent {
         tx.execute(
             "UPDATE sessions SET forked_from =
                (SELECT key FROM sessions WHERE id = ?2 AND replica IS NOT NULL)
              WHERE key = ?1 AND forked_seq IS NULL",
-            params![head.key, parent],
+            params![writer.head.key, parent],
         )
         .doing(WHAT)?;
     }
@@ -425,19 +407,11 @@ pub fn append_replica<E: From<StoreError>>(
         }
         .into());
     }
-    let Some(line) = last else {
+    if writer.count == 0 {
         // Nothing was recorded: neither is the row of a new session.
         return Ok(0);
-    };
+    }
     tx.commit().doing(WHAT)?;
-    // The journal lacks those before the last one, and gets all of them.
-    let entry = [serde_json::from_str(line.entry.get()).doing(WHAT)?];
-    let recorded = Recorded {
-        at_ms: line.at_ms,
-        entries: &entry,
-        json: vec![line.entry.get()],
-        ..Recorded::default()
-    };
-    store.follow(&before, &head, &recorded);
-    Ok(appended)
+    writer.write_journal(store);
+    Ok(writer.count)
 }

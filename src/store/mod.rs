@@ -34,6 +34,7 @@ mod inbox;
 mod index;
 mod journal_writer;
 mod lag;
+mod line_writer;
 mod listing;
 mod load;
 mod lock;

@@ -26,19 +26,18 @@ use std::{fs, io};
 use rusqlite::types::Value;
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, params, params_from_iter};
 
-use super::append::Prepared;
 use super::blobs::{BlobRow, Packed, insert_blob};
 use super::chain::{Head, SessionStart, insert_session};
 use super::database::{Names, names};
 use super::error::{Doing, io as io_error};
 use super::fork::{add_diverged_title, close_calls};
 use super::gap::store_gap;
+use super::line_writer::{LineWriter, PreparedLine};
 use super::lock::StoreLock;
 use super::missing::Gap;
 use super::pending_rows::{ConsumedIds, MayHaveWaited};
 use super::{StoreError, cached, database, migrate, pending_rows, purge};
 use crate::core::entry::Seq;
-use crate::journal::chain_hash::ChainHash;
 
 /// The action that errors name.
 pub(crate) const WHAT: &str = "rebuild the session store";
@@ -149,31 +148,19 @@ impl NewRows<'_> {
         purge::release_reserved_ids(&self.tx, unused)
     }
 
-    pub(crate) fn session(&self, session: &SessionStart<'_>) -> Result<Head, StoreError> {
-        insert_session(&self.tx, session, WHAT)
+    /// Creates a session. Returns the writer of its lines.
+    pub(crate) fn session(&self, session: &SessionStart<'_>) -> Result<LineWriter, StoreError> {
+        let head = insert_session(&self.tx, session, WHAT)?;
+        Ok(LineWriter::new(head, WHAT))
     }
 
-    /// Appends an entry as it was stored before. Returns its row.
-    ///
-    /// # Errors
-    /// `Damaged`: it does not follow the entry before it.
+    /// See [`LineWriter::append`].
     pub(crate) fn append(
         &self,
-        head: &mut Head,
-        prepared: &Prepared<'_>,
-        at_ms: i64,
-        owed: bool,
-        tip: ChainHash,
+        writer: &mut LineWriter,
+        line: PreparedLine,
     ) -> Result<i64, StoreError> {
-        prepared.put(&self.tx, head, at_ms, owed)?;
-        match head.row.filter(|_| head.tip == tip) {
-            Some(row) => Ok(row),
-            None => Err(StoreError::damaged(format!(
-                "entry {} of session {} does not follow",
-                head.seq(),
-                head.session
-            ))),
-        }
+        writer.append(&self.tx, line)
     }
 
     /// Adds to the title that the session was made from a journal.

@@ -12,6 +12,7 @@ pub(crate) use super::gc::in_use;
 pub(crate) use super::high_water_mark::{HighWaterMark, MarkText};
 pub(crate) use super::ids::{id_of_diverged, parents_first};
 pub(crate) use super::lag::JOURNALS_UPTO;
+pub(crate) use super::line_writer::{LineWriter, PreparedLine};
 pub(crate) use super::lock::StoreLock;
 pub(crate) use super::machine::{is_of_another_machine, machine_name};
 pub(crate) use super::migrate::refuse_other as refuse_other_schema;

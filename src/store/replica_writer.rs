@@ -4,12 +4,12 @@
 //! by their tips, and only the rest is appended. So the next import completes a killed one.
 
 use super::append::{NewSession, Prepared};
-use super::chain::{Head, insert_session, read_head};
+use super::chain::{Head, insert_session};
 use super::error::Doing;
-use super::journal_writer::Recorded;
+use super::line_writer::{LineWriter, PreparedLine};
 use super::replica::refuse_replica;
 use super::row::Body;
-use super::sessions::bring_up_to_date;
+use super::sessions::up_to_date_head;
 use super::tips::tip_upto;
 use super::{Store, StoreError};
 use crate::core::entry::{Entry, Seq};
@@ -32,7 +32,7 @@ pub struct ReplicaWriter<'s> {
     /// The next entry of the source, and the tip of those before it.
     next: Seq,
     tip: ChainHash,
-    entries: Vec<(i64, Entry)>,
+    lines: Vec<PreparedLine>,
     blobs: Vec<Vec<u8>>,
     bytes: usize,
     appended: u64,
@@ -62,11 +62,7 @@ impl<'s> ReplicaWriter<'s> {
                 refuse_replica(&store.conn, &new.id, None),
                 Err(StoreError::Replica { .. })
             );
-            // A kill may have come between a transaction and its lines in the journal.
-            bring_up_to_date(store, &new.id)?;
-            let mut known = read_head(&store.conn, &new.id)?;
-            known.tip = tip_upto(&store.conn, &new.id, known.seq())?;
-            head = Some(known);
+            head = Some(up_to_date_head(store, &new.id)?);
         }
         Ok(ReplicaWriter {
             store,
@@ -75,7 +71,7 @@ impl<'s> ReplicaWriter<'s> {
             head,
             next: 0,
             tip: ChainHash::of_nothing(),
-            entries: Vec::new(),
+            lines: Vec::new(),
             blobs: Vec::new(),
             bytes: 0,
             appended: 0,
@@ -100,9 +96,11 @@ impl<'s> ReplicaWriter<'s> {
             Some(head) if self.next == head.length => self.differs = head.tip != self.tip,
             _ => {
                 self.bytes += json.len() + blobs.iter().map(Vec::len).sum::<usize>();
-                self.entries.push((at_ms, entry));
+                let prepared = Prepared::of_entry(entry, Body::of(json));
+                self.lines
+                    .push(PreparedLine::new(at_ms, self.tip, prepared));
                 self.blobs.extend(blobs);
-                if self.entries.len() >= ENTRIES_AT_ONCE || self.bytes >= BYTES_AT_ONCE {
+                if self.lines.len() >= ENTRIES_AT_ONCE || self.bytes >= BYTES_AT_ONCE {
                     self.write()?;
                 }
             }
@@ -125,38 +123,28 @@ impl<'s> ReplicaWriter<'s> {
     }
 
     fn write(&mut self) -> Result<(), StoreError> {
-        let entries = std::mem::take(&mut self.entries);
-        let Some((at_ms, last)) = entries.last() else {
+        let mut lines = std::mem::take(&mut self.lines);
+        let Some(first) = lines.first_mut() else {
             return Ok(());
         };
         let blobs = std::mem::take(&mut self.blobs);
         self.bytes = 0;
-        let store = &mut *self.store;
-        let tx = store.write_entries(&self.new.id, WHAT)?;
-        let mut head = match &self.head {
+        let tx = self.store.write_entries(&self.new.id, WHAT)?;
+        let head = match &self.head {
             Some(head) => head.clone(),
             None => insert_session(&tx, &self.new.start(self.created_ms, None), WHAT)?,
         };
-        let mut before = head.clone();
-        let mut with_blobs = Some(&blobs[..]);
-        for (at_ms, entry) in &entries {
-            before = head.clone();
-            let one = std::slice::from_ref(entry);
-            let prepared = Prepared::new(one, with_blobs.take().unwrap_or_default())?;
-            prepared.put(&tx, &mut head, *at_ms, false)?;
+        let mut writer = LineWriter::new(head, WHAT);
+        for blob in &blobs {
+            first.prepared.add_bytes(writer.blob(&tx, blob)?);
+        }
+        for line in lines {
+            writer.append(&tx, line)?;
         }
         tx.commit().doing(WHAT)?;
-        // The journal lacks those before the last one, and gets all of them.
-        let body = Body::new(last).doing(WHAT)?;
-        let recorded = Recorded {
-            at_ms: *at_ms,
-            entries: std::slice::from_ref(last),
-            json: vec![body.json()],
-            ..Recorded::default()
-        };
-        store.follow(&before, &head, &recorded);
-        self.appended += entries.len() as u64;
-        self.head = Some(head);
+        writer.write_journal(self.store);
+        self.appended += writer.count;
+        self.head = Some(writer.head);
         Ok(())
     }
 }

@@ -10,11 +10,12 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::chain::read_head;
+use super::chain::{Head, read_head};
 use super::error::Doing;
 use super::load::explained;
 use super::replica::{IS_COPY, database_of, refuse_replica};
 use super::row::{count, int, sum_of_tokens};
+use super::tips::tip_upto;
 use super::{History, Store, StoreError, cached};
 use crate::core::entry::{ForkPoint, Usage};
 
@@ -430,8 +431,18 @@ impl Store {
     }
 }
 
+/// Returns the head of a session with its tip. Entries that only its journal has are restored first,
+/// since a kill may have come between a transaction and its lines in the journal. The caller has the
+/// lock of the session.
+pub(super) fn up_to_date_head(store: &mut Store, session: &str) -> Result<Head, StoreError> {
+    bring_up_to_date(store, session)?;
+    let mut head = read_head(&store.conn, session)?;
+    head.tip = tip_upto(&store.conn, session, head.seq())?;
+    Ok(head)
+}
+
 /// Does the same as [`Store::take_up`] for any session: an import appends to a copy.
-pub(super) fn bring_up_to_date(store: &mut Store, session: &str) -> Result<(), StoreError> {
+fn bring_up_to_date(store: &mut Store, session: &str) -> Result<(), StoreError> {
     store.check_other_machine(session)?;
     store.history().check_no_gap(session)?;
     store.check_missing_entries(session)?;

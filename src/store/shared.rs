@@ -5,21 +5,22 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{OptionalExtension, Transaction};
 use serde_json::value::RawValue;
 
-use super::append::{Batch, Prepared};
-use super::blobs::{Packed, blob, blob_ref, insert_blob};
-use super::chain::{Head, insert_session, read_head};
+use super::append::Batch;
+use super::blobs::{blob, blob_ref};
+use super::chain::{Head, SessionStart, insert_session, read_head};
 use super::error::Doing;
 use super::fork::close_calls;
 use super::held::Held;
 use super::ids::id_of_diverged;
 use super::inbox::{InboxId, SignalId};
-use super::journal_writer::{Recorded, header};
+use super::journal_writer::header;
+use super::line_writer::{LineWriter, PreparedLine};
 use super::replica::{database_of, shared_source};
 use super::row::Body;
-use super::sessions::bring_up_to_date;
+use super::sessions::up_to_date_head;
 use super::tips::tip_upto;
 use super::{
     ExportView, NewReplica, NewSession, Planned, SessionInfo, SessionPart, Store, StoreError,
@@ -187,9 +188,7 @@ pub fn store_id(store: &Store) -> Result<String, StoreError> {
 /// Returns the end of a session here. Entries that only its journal has are restored first. The
 /// caller has its lock.
 pub fn end_of(store: &mut Store, session: &str) -> Result<(ChainHash, Seq), StoreError> {
-    bring_up_to_date(store, session)?;
-    let head = read_head(&store.conn, session)?;
-    Ok((tip_upto(&store.conn, session, head.seq())?, head.length))
+    Ok(up_to_date_head(store, session)?.end())
 }
 
 /// Returns the tip of the entry before this place of a session.
@@ -231,13 +230,12 @@ pub fn lines_from(store: &Store, session: &str, first: Seq) -> Result<NewLines, 
 /// # Errors
 /// `Damaged`: they do not follow.
 pub fn append(store: &mut Store, session: &str, new: &NewLines) -> Result<(), StoreError> {
-    bring_up_to_date(store, session)?;
-    let mut head = read_head(&store.conn, session)?;
-    head.tip = tip_upto(&store.conn, session, head.seq())?;
+    let head = up_to_date_head(store, session)?;
     let tx = store.write_entries(session, WHAT)?;
-    let before = put(&tx, &mut head, new)?;
+    let writer = put(&tx, head, new)?;
     tx.commit().doing(WHAT)?;
-    followed(store, &before, &head, new)
+    write_journal(store, &writer);
+    Ok(())
 }
 
 /// Creates a session with the entries that the database has. It is marked as shared. The caller has
@@ -253,10 +251,11 @@ pub fn adopt(
 ) -> Result<(), StoreError> {
     let source = Held::source_of(store.held.as_ref(), &new.id).map(str::to_string);
     let tx = store.write_entries(&new.id, WHAT)?;
-    let mut head = insert_session(&tx, &new.start(created_ms, source.as_deref()), WHAT)?;
-    let before = put(&tx, &mut head, lines)?;
+    let head = insert_session(&tx, &new.start(created_ms, source.as_deref()), WHAT)?;
+    let writer = put(&tx, head, lines)?;
     tx.commit().doing(WHAT)?;
-    followed(store, &before, &head, lines)
+    write_journal(store, &writer);
+    Ok(())
 }
 
 /// Appends lines to the copy of a session of another machine.
@@ -317,36 +316,38 @@ pub fn replace(
     new: &NewLines,
     common: Seq,
 ) -> Result<String, StoreError> {
-    let (tip, _) = end_of(store, session)?;
-    let mut parted_head = read_head(&store.conn, session)?;
-    parted_head.tip = tip;
-    let parted = id_of_diverged(session, tip);
+    let mut diverged_head = up_to_date_head(store, session)?;
+    let diverged_id = id_of_diverged(session, diverged_head.tip);
+    diverged_head.session.clone_from(&diverged_id);
     let tx = store.write_entries(session, WHAT)?;
     tx.execute(
         "UPDATE sessions SET id = ?2 WHERE id = ?1",
-        [session, &parted],
+        [session, &diverged_id],
     )
     .doing(WHAT)?;
+    let sql = "SELECT workspace, folder, created_ms, replica FROM sessions WHERE key = ?1";
+    let row: (String, String, i64, Option<String>) =
+        cached::row(&tx, sql, [diverged_head.key], |row| row.try_into()).doing(WHAT)?;
+    let start = SessionStart {
+        id: session,
+        workspace: &row.0,
+        folder: &row.1,
+        created_ms: row.2,
+        from: None,
+        replica: row.3.as_deref(),
+    };
+    let head = insert_session(&tx, &start, WHAT)?;
     tx.execute(
-        "INSERT INTO sessions (id, workspace, folder, head, length, created_ms, updated_ms, replica)
-         SELECT ?1, workspace, folder, 0, 0, created_ms, updated_ms, replica
-         FROM sessions WHERE id = ?2",
-        [session, &parted],
-    )
-    .doing(WHAT)?;
-    let mut head = Head::before_first(session.to_string(), tx.last_insert_rowid());
-    tx.execute(
-        "UPDATE sessions SET replica = NULL, title = coalesce(title, '') || ' (as this machine had it)'
+        "UPDATE sessions SET replica = NULL, title = coalesce(title, '') || ' (diverged copy)'
          WHERE id = ?1",
-        [&parted],
+        [&diverged_id],
     )
     .doing(WHAT)?;
-    let before = put(&tx, &mut head, new)?;
-    parted_head.session.clone_from(&parted);
-    close_calls(&tx, &mut parted_head, session, common)?;
+    let writer = put(&tx, head, new)?;
+    close_calls(&tx, &mut diverged_head, session, common)?;
     tx.commit().doing(WHAT)?;
-    followed(store, &before, &head, new)?;
-    Ok(parted)
+    write_journal(store, &writer);
+    Ok(diverged_id)
 }
 
 /// Gives the copy of a session of another machine another ID, so that this store can record the session
@@ -367,49 +368,67 @@ pub fn set_copy_aside(store: &mut Store, session: &str) -> Result<(), StoreError
     Ok(())
 }
 
-/// Writes the journal after lines were appended.
-fn followed(
-    store: &mut Store,
-    before: &Head,
-    head: &Head,
-    new: &NewLines,
-) -> Result<(), StoreError> {
-    let Some(last) = new.lines.last() else {
-        return Ok(());
-    };
-    let entry = [serde_json::from_str(last.entry.get()).doing(WHAT)?];
-    let recorded = Recorded {
-        at_ms: last.at_ms,
-        entries: &entry,
-        json: vec![last.entry.get()],
-        owed: last.owed,
-        ..Recorded::default()
-    };
-    // The journal lacks those before the last one, and gets all of them.
-    store.follow(before, head, &recorded);
-    store.inbox_mut().write_pending_rows(head.session());
-    Ok(())
+/// Appends lines with the bytes that they refer to.
+fn put(tx: &Transaction<'_>, head: Head, new: &NewLines) -> Result<LineWriter, StoreError> {
+    let mut writer = LineWriter::new(head, WHAT);
+    for blob in &new.blobs {
+        writer.blob(tx, blob)?;
+    }
+    for line in &new.lines {
+        writer.append(tx, PreparedLine::of(line)?)?;
+    }
+    Ok(writer)
 }
 
-/// Appends lines, and returns the end before the last one.
-fn put(tx: &Transaction<'_>, head: &mut Head, new: &NewLines) -> Result<Head, StoreError> {
-    for blob in &new.blobs {
-        insert_blob(tx, &Packed::new(blob)).doing(WHAT)?;
+/// Writes the journal after lines were appended, and the queued messages and signals that are left.
+fn write_journal(store: &mut Store, writer: &LineWriter) {
+    if writer.count > 0 {
+        writer.write_journal(store);
+        store.inbox_mut().write_pending_rows(writer.head.session());
     }
-    let mut before = head.clone();
-    for line in &new.lines {
-        before = head.clone();
-        for (table, row) in [("inbox", line.taken), ("signals", line.signal)] {
-            let sql = format!("DELETE FROM {table} WHERE id = ?1 AND session = ?2");
-            tx.execute(&sql, params![row, head.key]).doing(WHAT)?;
-        }
-        Prepared::of_line(line)?.put(tx, head, line.at_ms, line.owed)?;
-        if head.tip != line.tip {
-            return Err(StoreError::damaged(format!(
-                "entry {} of session {} does not follow",
-                line.seq, head.session
-            )));
-        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::new_id;
+
+    /// The database has another second entry than this store.
+    #[test]
+    fn a_session_that_differs_from_the_database_becomes_two() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open(dir.path()).unwrap();
+        let new = NewSession {
+            id: new_id(),
+            workspace: "/w".into(),
+            folder: "/w/f".into(),
+        };
+        let note = |text: &str| Entry::Noted {
+            text: text.into(),
+            about: None,
+        };
+        let first = note("first");
+        hold(&mut store, &new.id, "db");
+        let (mut head, _) = store.create(&new, 7, first.clone()).unwrap();
+        let common = head.end();
+        let here = Batch {
+            entries: vec![note("here")],
+            ..Batch::default()
+        };
+        store.append(&mut head, &here).unwrap();
+        let mut lines = lines_of((ChainHash::of_nothing(), 0), 7, &[first], false).unwrap();
+        lines.extend(lines_of(common, 8, &[note("there")], true).unwrap());
+        let theirs = NewLines {
+            lines,
+            ..NewLines::default()
+        };
+        let diverged_id = replace(&mut store, &new.id, &theirs, 0).unwrap();
+        assert_eq!(Some(end_of(&mut store, &new.id).unwrap()), theirs.end());
+        assert_eq!(end_of(&mut store, &diverged_id).unwrap().1, 3);
+        let [now, was] = [&new.id, &diverged_id].map(|id| store.history().find(id).unwrap());
+        assert_eq!((now.workspace, now.folder), (was.workspace, was.folder));
+        assert_eq!((now.created_ms, now.unfinished), (7, true));
+        assert_eq!((now.shared.as_deref(), was.shared), (Some("db"), None));
+        assert!(was.title.unwrap().ends_with("(diverged copy)"));
     }
-    Ok(before)
 }

@@ -17,7 +17,7 @@ use crate::store::gap::add_restored_count;
 use crate::store::ids::id_of_diverged;
 use crate::store::machine::now_ms;
 use crate::store::replica::{database_of, of_header};
-use crate::store::restore_entries::{Came, restore_lines};
+use crate::store::restore_entries::{RestoredLines, restore_lines};
 use crate::store::row::int;
 use crate::store::tips::{Ahead, Comparison, compare, forked_from, tip_upto};
 use crate::store::{Store, StoreError, cached};
@@ -87,10 +87,10 @@ impl Store {
         &mut self,
         folder: &Path,
         session: &str,
-        mut head: Head,
+        head: Head,
     ) -> Result<RestoreReport, StoreError> {
         let tx = self.write(WHAT)?;
-        let Came { entries, gap } = restore_lines(&tx, folder, &mut head)?;
+        let RestoredLines { entries, gap, .. } = restore_lines(&tx, folder, head)?;
         let mut brought = RestoreReport::default();
         if entries > 0 {
             add_restored_count(&tx, session, entries)?;
@@ -146,7 +146,7 @@ impl Store {
                 None => {
                     return Ok(RestoreReport::skips(
                         session,
-                        &"its parent went another way",
+                        &"its parent session diverged",
                     ));
                 }
             },
@@ -160,7 +160,10 @@ impl Store {
             from = Some(forked_from(&self.conn, &of, seq)?);
         }
         if header.first > from.as_ref().map_or(0, |from| from.seq + 1) {
-            return Ok(RestoreReport::skips(session, &"it begins behind a gap"));
+            return Ok(RestoreReport::skips(
+                session,
+                &"its first entry follows a gap",
+            ));
         }
         // A branch has its own ID, which no database knows.
         let replica = header.source.as_deref().and_then(of_header);
@@ -174,26 +177,28 @@ impl Store {
             from,
             replica: replica.as_deref(),
         };
-        let mut head = insert_session(&tx, &start, WHAT)?;
-        let Came { entries, gap } = restore_lines(&tx, folder, &mut head)?;
+        let head = insert_session(&tx, &start, WHAT)?;
+        let mut restored = restore_lines(&tx, folder, head)?;
+        let entries = restored.entries;
         if entries == 0 {
             return Ok(RestoreReport::default());
         }
         add_restored_count(&tx, id, entries)?;
         if let Some(JournalBranch { head: of, .. }) = &branch {
-            add_diverged_title(&tx, head.key)?;
+            add_diverged_title(&tx, restored.head.key)?;
             let seq = common.unwrap_or(0);
-            close_calls(&tx, &mut head, session, seq)?;
+            close_calls(&tx, &mut restored.head, session, seq)?;
             close_calls(&tx, &mut of.clone(), id, seq)?;
         }
         tx.commit().doing(WHAT)?;
         let mut brought = RestoreReport {
-            gaps: gap.into_iter().collect(),
+            gaps: restored.gap.into_iter().collect(),
             ..RestoreReport::default()
         };
-        match branch.is_some() {
-            true => brought.parted.push((id.to_string(), session.to_string())),
-            false => drop(brought.entries.insert(id.to_string(), entries)),
+        if branch.is_some() {
+            brought.parted.push((id.to_string(), session.to_string()));
+        } else {
+            brought.entries.insert(id.to_string(), entries);
         }
         Ok(brought)
     }
