@@ -17,14 +17,13 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::append::{Prepared, WHAT_BROUGHT};
-use super::chain::{Head, chain, read_head};
+use super::chain::{ForkedFrom, Head, SessionStart, insert_session, read_head};
 use super::database::{private_file, private_folder};
 use super::error::{Doing, io as io_error};
 use super::journal_writer::Recorded;
 use super::machine::now_ms;
 use super::replica::{IS_COPY, IS_SHARED, set_replica};
-use super::row::int;
-use super::tips::tip_of;
+use super::tips::forked_from;
 use super::trees::NewTree;
 use super::{History, SessionInfo, Store, StoreError, cached, trees};
 use crate::core::entry::{Entry, ForkPoint, ReplicaOrigin, Seq};
@@ -68,8 +67,6 @@ impl Store {
         trees: &[NewTree],
         at_ms: i64,
     ) -> Result<Head, StoreError> {
-        let ForkPoint { session: from, seq } = &new.from;
-        let (session, seq) = (new.id.clone(), *seq);
         let place = new.place.as_ref();
         let folder = place.map(|place| place.folder.clone());
         let mut entries = vec![self.history().forked(&new.from, folder)?];
@@ -78,36 +75,24 @@ impl Store {
         // These reads come before the write transaction. SQLite writes nothing more in a
         // transaction that met a damaged page, and the walk from the head may meet one. The result
         // cannot change meanwhile.
-        let (origin, row) = row_of(&self.conn, from, seq)?;
-        let tip = tip_of(&self.conn, from, row, seq)?;
-        let tx = self.write_entries(&session, WHAT)?;
-        let sql = "INSERT INTO sessions (id, workspace, folder, head, length, forked_from, forked_seq,
-               created_ms, updated_ms, title, version, model)
-             SELECT ?1, coalesce(?7, workspace), coalesce(?8, folder), ?2, ?3, key, ?4, ?5, ?5, title, version, model
-             FROM sessions WHERE key = ?6";
-        cached::execute(
-            &tx,
-            sql,
-            params![
-                session,
-                row,
-                int(seq + 1),
-                int(seq),
-                at_ms,
-                origin.key,
-                place.map(|place| &place.workspace),
-                place.map(|place| &place.folder),
-            ],
-        )
-        .doing(WHAT)?;
-        let mut head = Head {
-            session,
-            key: tx.last_insert_rowid(),
-            row,
-            length: seq + 1,
-            plan_step: None,
-            tip,
+        let from = fork_point(&self.conn, &new.from)?;
+        let (origin, row) = (from.session, from.row);
+        let tx = self.write_entries(&new.id, WHAT)?;
+        let sql = "SELECT workspace, folder FROM sessions WHERE key = ?1";
+        let (workspace, folder): (String, String) =
+            cached::row(&tx, sql, [origin], |row| row.try_into()).doing(WHAT)?;
+        let start = SessionStart {
+            id: &new.id,
+            workspace: place.map_or(&workspace, |place| &place.workspace),
+            folder: place.map_or(&folder, |place| &place.folder),
+            created_ms: at_ms,
+            from: Some(from),
+            replica: None,
         };
+        let mut head = insert_session(&tx, &start, WHAT)?;
+        let sql = "UPDATE sessions SET (title, version, model) =
+             (SELECT title, version, model FROM sessions WHERE key = ?2) WHERE key = ?1";
+        cached::execute(&tx, sql, [head.key, origin]).doing(WHAT)?;
         head.plan_step = plan_step_at(&tx, row).doing(WHAT)?;
         let before = head.clone();
         for tree in trees {
@@ -140,7 +125,7 @@ impl History<'_> {
 
     /// Returns the copy that an entry belongs to. `None`: it belongs to a session of this store.
     pub fn copy_at(&self, from: &ForkPoint) -> Result<Option<SessionInfo>, StoreError> {
-        let (_, row) = row_of(self.conn, &from.session, from.seq)?;
+        let row = fork_point(self.conn, from)?.row;
         let sql = format!(
             "SELECT s.id FROM entries e JOIN sessions s ON s.key = e.session
                  WHERE e.id = ?1 AND {IS_COPY}"
@@ -169,19 +154,17 @@ fn is_in(head: &Head, seq: Seq) -> Result<(), StoreError> {
     })
 }
 
-/// Returns the head of the session, and the row of its entry at this place.
-fn row_of(conn: &Connection, session: &str, seq: Seq) -> Result<(Head, Option<i64>), StoreError> {
+/// Returns the entry that a fork continues from.
+fn fork_point(conn: &Connection, from: &ForkPoint) -> Result<ForkedFrom, StoreError> {
     let tx = conn.unchecked_transaction().doing(WHAT)?;
-    let head = read_head(&tx, session)?;
-    is_in(&head, seq)?;
-    let chain = chain(&tx, &head, seq)?;
-    chain.readable_upto(seq)?;
-    Ok((head, chain.rows.last().copied()))
+    let head = read_head(&tx, &from.session)?;
+    is_in(&head, from.seq)?;
+    forked_from(&tx, &head, from.seq)
 }
 
 /// Returns the step of the plan at this row. Every checkpoint stores it, so the nearest checkpoint
 /// at or before the row has it.
-fn plan_step_at(conn: &Connection, row: Option<i64>) -> rusqlite::Result<Option<String>> {
+fn plan_step_at(conn: &Connection, row: i64) -> rusqlite::Result<Option<String>> {
     conn.prepare_cached(
         "WITH RECURSIVE chain (id) AS (
            SELECT ?1

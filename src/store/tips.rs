@@ -61,7 +61,7 @@ pub(super) fn forked_from(
 }
 
 /// Returns the tip of the chain up to this entry, which is in this row.
-pub(super) fn tip_of(
+fn tip_of(
     conn: &Connection,
     session: &str,
     row: Option<i64>,
