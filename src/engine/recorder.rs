@@ -160,10 +160,11 @@ impl<W: World> Recorder<W> {
             entries => !entries.iter().any(Entry::is_checkpoint),
         };
         let ratio = self.moved_ratio(&write.entries);
-        let batch = Batch {
+        let mut batch = Batch {
             at_ms,
             ratio,
             entries: write.entries,
+            json: Vec::new(),
             blobs: write.blobs,
             taken: write.taken,
             signal: signal.as_ref().map(|(id, _)| *id),
@@ -181,7 +182,7 @@ impl<W: World> Recorder<W> {
         let notice = |text| (self.on_event)(&self.state, Event::Notice(text));
         let pushed = self
             .sharing
-            .push(&self.store, &self.head, &batch, &hooks, listed, notice);
+            .push(&self.store, &self.head, &mut batch, &hooks, listed, notice);
         match pushed.await {
             Ok(true) => self.world.boundary(Boundary::Pushed).await,
             Ok(false) => {}

@@ -61,7 +61,7 @@ impl Sharing {
         &mut self,
         store: &Store,
         head: &Head,
-        batch: &Batch,
+        batch: &mut Batch,
         hooks: &[HookRun],
         listed: Listed,
         notice: impl FnOnce(String),

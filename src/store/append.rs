@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use rusqlite::{Transaction, params};
+use serde_json::value::RawValue;
 
 use super::blobs::{Packed, insert_blob};
 use super::chain::{Head, SessionStart, insert_session, read_head};
@@ -60,6 +61,8 @@ pub struct Batch {
     pub at_ms: i64,
     /// Entries to append. May be empty: then only the other changes are recorded.
     pub entries: Vec<Entry>,
+    /// The entries as they were sent to a shared database. Empty: they were not.
+    pub json: Vec<Box<RawValue>>,
     /// Contents of the blobs that the entries refer to, see [`super::blob_ref`].
     pub blobs: Vec<Vec<u8>>,
     /// The queued message that is now among the entries as `Said`. If it is no longer queued,
@@ -139,7 +142,12 @@ impl Store {
     }
 
     fn append_once(&mut self, head: &mut Head, batch: &Batch) -> Result<Vec<Record>, StoreError> {
-        let prepared = Prepared::new(&batch.entries, &batch.blobs)?;
+        let prepared = if batch.json.len() == batch.entries.len() {
+            let bodies = batch.json.iter().map(|json| Body::of(json.get().into()));
+            Prepared::with_bodies(&batch.entries, bodies.collect(), &batch.blobs)
+        } else {
+            Prepared::new(&batch.entries, &batch.blobs)?
+        };
         let mut next = head.clone();
         let held = self.held.as_ref().map(|held| held.session.clone());
         let tx = self.write_entries(&next.session, WHAT)?;
@@ -210,17 +218,21 @@ pub(crate) struct Prepared<'a> {
 impl<'a> Prepared<'a> {
     pub(super) fn new(entries: &'a [Entry], blobs: &'a [Vec<u8>]) -> Result<Self, StoreError> {
         let bodies: serde_json::Result<Vec<Body>> = entries.iter().map(Body::new).collect();
-        let bodies = bodies.doing(WHAT)?;
+        Ok(Prepared::with_bodies(entries, bodies.doing(WHAT)?, blobs))
+    }
+
+    /// Prepares entries with their bodies.
+    fn with_bodies(entries: &'a [Entry], bodies: Vec<Body>, blobs: &'a [Vec<u8>]) -> Self {
         let blobs: Vec<Packed<'_>> = blobs.iter().map(|bytes| Packed::new(bytes)).collect();
         let in_rows: usize = bodies.iter().map(|body| body.bytes().len()).sum();
         let in_blobs: usize = blobs.iter().map(Packed::stored_bytes).sum();
-        Ok(Prepared {
+        Prepared {
             entries: Cow::Borrowed(entries),
             bodies,
             blobs,
             listed: ListValues::of(entries),
             bytes: in_rows + in_blobs,
-        })
+        }
     }
 
     /// Prepares an entry from its stored body.
@@ -523,6 +535,33 @@ impl ListValues {
 mod tests {
     use super::*;
     use crate::store::new_id;
+
+    #[test]
+    fn an_entry_is_recorded_as_it_was_sent() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut store = Store::open(dir.path()).unwrap();
+        let new = NewSession {
+            id: new_id(),
+            workspace: "/w".into(),
+            folder: "/w".into(),
+        };
+        let note = |text: &str| Entry::Noted {
+            text: text.into(),
+            about: None,
+        };
+        let (mut head, _) = store.create(&new, 1, note("first")).unwrap();
+        let sent = r#"{"kind":"noted", "text":"second"}"#;
+        let tip = head.tip.and(1, 2, sent.as_bytes());
+        let batch = Batch {
+            at_ms: 2,
+            entries: vec![note("second")],
+            json: vec![RawValue::from_string(sent.into()).unwrap()],
+            ..Batch::default()
+        };
+        store.append(&mut head, &batch).unwrap();
+        assert_eq!(head.tip, tip);
+        assert_eq!(store.load(&new.id).unwrap().1[1].entry, batch.entries[0]);
+    }
 
     #[test]
     fn a_full_disk_changes_nothing_and_the_same_batch_goes_in_later() {

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use rusqlite::{OptionalExtension, Transaction};
-use serde_json::value::RawValue;
+use serde_json::value::to_raw_value;
 
 use super::append::Batch;
 use super::blobs::{blob, blob_ref};
@@ -19,7 +19,6 @@ use super::inbox::{InboxId, SignalId};
 use super::journal_writer::header;
 use super::line_writer::{LineWriter, PreparedLine};
 use super::replica::{database_of, shared_source};
-use super::row::Body;
 use super::sessions::up_to_date_head;
 use super::tips::tip_upto;
 use super::{
@@ -62,8 +61,8 @@ pub fn lines_of(
     owed: bool,
 ) -> Result<Vec<EntryLine>, StoreError> {
     let line = |(seq, entry): (Seq, &Entry)| {
-        let body = Body::new(entry).doing(WHAT)?;
-        tip = tip.and(seq, at_ms, body.json().as_bytes());
+        let entry = to_raw_value(entry).doing(WHAT)?;
+        tip = tip.and(seq, at_ms, entry.get().as_bytes());
         Ok(EntryLine {
             seq,
             at_ms,
@@ -71,15 +70,17 @@ pub fn lines_of(
             taken: None,
             signal: None,
             owed,
-            entry: RawValue::from_string(body.json().to_string()).doing(WHAT)?,
+            entry,
         })
     };
     (length..).zip(entries).map(line).collect()
 }
 
-/// Returns the lines of a batch after the end of a session, with all bytes that they refer to.
-pub fn lines_after(store: &Store, head: &Head, batch: &Batch) -> Result<NewLines, StoreError> {
+/// Returns the lines of a batch after the end of a session, with all bytes that they refer to. The
+/// batch gets their JSON, so that this store records the same.
+pub fn lines_after(store: &Store, head: &Head, batch: &mut Batch) -> Result<NewLines, StoreError> {
     let mut lines = lines_of(head.end(), batch.at_ms, &batch.entries, batch.unfinished)?;
+    batch.json = lines.iter().map(|line| line.entry.clone()).collect();
     if let Some(first) = lines.first_mut() {
         first.taken = batch.taken.map(InboxId::number);
         first.signal = batch.signal.map(SignalId::number);
