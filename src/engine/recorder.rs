@@ -14,7 +14,7 @@ use crate::core::entry::{Entry, Guard, HookRun, Record};
 use crate::core::prompt::KeptMessages;
 use crate::core::settings::Policy;
 use crate::core::state::{Illegal, State};
-use crate::shared::writer::{Fate, Listed};
+use crate::shared::writer::{Listed, PushOutcome};
 use crate::store::{self, Batch, Head, InboxId, LearntRatio, NewTree, SignalId, Store, StoreError};
 use crate::tools;
 use crate::world::{Boundary, World};
@@ -256,15 +256,15 @@ impl<W: World> Recorder<W> {
         if self.sharing.is_pushing() {
             self.is_stale = true;
         }
-        let fate = self.sharing.settle(&self.head).await?;
-        if let (Some(fate), Some(pushing)) = (fate, self.sharing.take()) {
-            match fate {
-                Fate::NotRecorded => {
+        let outcome = self.sharing.settle(&self.head).await?;
+        if let (Some(outcome), Some(pushing)) = (outcome, self.sharing.take()) {
+            match outcome {
+                PushOutcome::NotRecorded => {
                     self.reload()?;
                     // They are prepared again with the entry that they follow.
                     self.discard_hooks(&pushing.hooks).await;
                 }
-                Fate::Recorded => {
+                PushOutcome::Recorded => {
                     let records = match append(&mut self.store, &mut self.head, &pushing.batch) {
                         Ok(records) => records,
                         Err(error) => {

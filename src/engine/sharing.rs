@@ -11,7 +11,7 @@ use crate::core::tree::named;
 use crate::shared::SharedError;
 use crate::shared::log::EndOfLog;
 use crate::shared::sent_files::SentFiles;
-use crate::shared::writer::{Fate, Listed, SharedWriter};
+use crate::shared::writer::{Listed, PushOutcome, SharedWriter};
 use crate::store::shared::{keep_tree, lines_after};
 use crate::store::{Batch, Head, Store, StoreError};
 
@@ -108,7 +108,7 @@ impl Sharing {
 
     /// Finds out whether the database has the entries that were sent last. If it has not, it never
     /// will.
-    pub async fn settle(&self, head: &Head) -> Result<Option<Fate>, SharedError> {
+    pub async fn settle(&self, head: &Head) -> Result<Option<PushOutcome>, SharedError> {
         match (&self.pushing, &self.writer) {
             (Some(pushing), Some(writer)) => {
                 writer.settle(head.end(), pushing.after).await.map(Some)

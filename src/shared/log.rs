@@ -93,7 +93,7 @@ pub struct Claimed {
 
 /// The state of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beat {
+pub enum LeaseState {
     /// It was extended.
     Held,
     /// It ended, and nobody claimed the session since.
@@ -144,7 +144,7 @@ pub trait SharedLog: StoredLog {
     /// or the session has another end.
     async fn push(&mut self, fence: i64, push: &Push) -> Result<bool, SharedError>;
     /// Extends the lease.
-    async fn beat(&mut self, session: &str, fence: i64) -> Result<Beat, SharedError>;
+    async fn beat(&mut self, session: &str, fence: i64) -> Result<LeaseState, SharedError>;
     /// Returns where the files of a session are: JSON.
     async fn files(&mut self, session: &str) -> Result<Option<String>, SharedError>;
     /// Returns the mail of a session, the oldest first.

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::address::Address;
 use super::connection::{Connection, flag, get};
 use super::log::{
-    Beat, Claimed, EndOfLog, Home, Mail, MailKind, Push, SharedLog, StoredLine, StoredLog,
+    Claimed, EndOfLog, Home, LeaseState, Mail, MailKind, Push, SharedLog, StoredLine, StoredLog,
     StoredObject,
 };
 use super::{SharedError, schema};
@@ -279,17 +279,17 @@ impl SharedLog for Postgres {
         flag(&rows)
     }
 
-    async fn beat(&mut self, session: &str, fence: i64) -> Result<Beat, SharedError> {
+    async fn beat(&mut self, session: &str, fence: i64) -> Result<LeaseState, SharedError> {
         let id = id_of(session)?;
         let connected = self.connected().await?;
         if connected.beat(id, fence).await? {
-            return Ok(Beat::Held);
+            return Ok(LeaseState::Held);
         }
         let sql = "SELECT fence = $2 FROM rewake.sessions WHERE id = $1";
         let rows = connected.connection.rows(sql, &[&id, &fence]).await?;
         Ok(match flag(&rows)? {
-            true => Beat::Ended,
-            false => Beat::Taken,
+            true => LeaseState::Ended,
+            false => LeaseState::Taken,
         })
     }
 

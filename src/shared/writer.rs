@@ -1,8 +1,9 @@
 //! The holder of the lease of one session. It runs on a thread, so that the lease is extended while
 //! the agent is busy.
 //!
-//! Invariant: entries whose fate is not known are never given up. A claim gives a new fence, which
-//! the database compares, so that a request that is still on its way cannot arrive later.
+//! Invariant: a push without an answer is settled before anything else is recorded. A claim gives a
+//! new fence, which the database compares, so that a request that is still on its way cannot arrive
+//! later.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use zstd::bulk::compress;
 
-use super::log::{Beat, EndOfLog, Home, Push, SharedLog, StoredLine};
+use super::log::{EndOfLog, Home, LeaseState, Push, SharedLog, StoredLine};
 use super::mailbox::Mailbox;
 use super::sent_files::SentFiles;
 use super::{SharedError, parts};
@@ -57,9 +58,9 @@ impl Listed {
     }
 }
 
-/// The fate of entries without an answer.
+/// The outcome of a push without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum PushOutcome {
     Recorded,
     /// They will not be recorded.
     NotRecorded,
@@ -81,7 +82,7 @@ enum Request {
         reply: Reply<Option<NewLines>>,
     },
     Push(Push, Reply<()>),
-    Settle(EndOfLog, EndOfLog, Reply<Fate>),
+    Settle(EndOfLog, EndOfLog, Reply<PushOutcome>),
     Mail(Reply<()>),
     IsOwn(EndOfLog, Reply<bool>),
 }
@@ -288,7 +289,7 @@ impl SharedWriter {
     /// Records entries in the database. They are there when this returns.
     ///
     /// # Errors
-    /// `Away`: their fate is not known, see [`SharedWriter::settle`]. `Lost`: another process has the
+    /// `Away`: their outcome is not known, see [`SharedWriter::settle`]. `Lost`: another process has the
     /// session.
     pub async fn push(
         &self,
@@ -312,7 +313,11 @@ impl SharedWriter {
     }
 
     /// Finds out whether entries were recorded. If they were not, they never will be.
-    pub async fn settle(&self, before: EndOfLog, after: EndOfLog) -> Result<Fate, SharedError> {
+    pub async fn settle(
+        &self,
+        before: EndOfLog,
+        after: EndOfLog,
+    ) -> Result<PushOutcome, SharedError> {
         let settled = self.ask(|reply| Request::Settle(before, after, reply));
         self.received(settled.await)
     }
@@ -369,7 +374,7 @@ struct Holder<L> {
     key: [u8; 32],
     session: String,
     database: String,
-    /// `None`: the lease was not taken, or the fate of the last entries is not known.
+    /// `None`: the lease was not taken, or the outcome of the last push is not known.
     fence: Option<i64>,
     /// The lease lasts at least until then, by [`SharedLog::now`].
     good_until: Duration,
@@ -411,7 +416,7 @@ impl<L: SharedLog> Holder<L> {
     }
 
     async fn answer(&mut self, request: Request) {
-        // A caller that is gone wants no reply.
+        // The receiver may be dropped.
         match request {
             Request::Create {
                 header,
@@ -550,8 +555,8 @@ impl<L: SharedLog> Holder<L> {
         loop {
             let Some(fence) = self.fence else {
                 match self.settled(push.before, push.after).await? {
-                    Fate::Recorded => return Ok(()),
-                    Fate::NotRecorded => continue,
+                    PushOutcome::Recorded => return Ok(()),
+                    PushOutcome::NotRecorded => continue,
                 }
             };
             let since = self.log.now();
@@ -566,7 +571,8 @@ impl<L: SharedLog> Holder<L> {
                     claims += 1;
                     // A lease that ended may be taken again. One that is held, by a session with another
                     // end, is that of a database that lost entries.
-                    if claims > 1 || self.log.beat(&self.session, fence).await? == Beat::Taken {
+                    if claims > 1 || self.log.beat(&self.session, fence).await? == LeaseState::Taken
+                    {
                         return Err(self.lost("another process continued it"));
                     }
                 }
@@ -578,17 +584,25 @@ impl<L: SharedLog> Holder<L> {
         }
     }
 
-    async fn settle(&mut self, before: EndOfLog, after: EndOfLog) -> Result<Fate, SharedError> {
+    async fn settle(
+        &mut self,
+        before: EndOfLog,
+        after: EndOfLog,
+    ) -> Result<PushOutcome, SharedError> {
         self.fence = None;
         self.settled(before, after).await
     }
 
     /// Claims the session again, and compares its end.
-    async fn settled(&mut self, before: EndOfLog, after: EndOfLog) -> Result<Fate, SharedError> {
+    async fn settled(
+        &mut self,
+        before: EndOfLog,
+        after: EndOfLog,
+    ) -> Result<PushOutcome, SharedError> {
         let end = self.claim().await?;
         match () {
-            () if end == after => Ok(Fate::Recorded),
-            () if end == before => Ok(Fate::NotRecorded),
+            () if end == after => Ok(PushOutcome::Recorded),
+            () if end == before => Ok(PushOutcome::NotRecorded),
             // A log only grows.
             () if end.1 < before.1 => {
                 self.fence = None;
@@ -613,9 +627,9 @@ impl<L: SharedLog> Holder<L> {
         let since = self.log.now();
         self.next_beat = Instant::now() + self.lease.unwrap_or(LAST_RETRY) / 3;
         match self.log.beat(&self.session, fence).await {
-            Ok(Beat::Held) => self.lives(since),
+            Ok(LeaseState::Held) => self.lives(since),
             // The next entries claim the session again, and compare its end.
-            Ok(Beat::Ended | Beat::Taken) => {
+            Ok(LeaseState::Ended | LeaseState::Taken) => {
                 tracing::warn!(session = self.session, "the lease ended");
             }
             Err(error) => tracing::warn!(%error, "the lease was not extended"),

@@ -11,7 +11,7 @@ use rewake::journal::chain_hash::ChainHash;
 use rewake::session::shared::match_logs;
 use rewake::shared::SharedError;
 use rewake::shared::log::{
-    Beat, Claimed, EndOfLog, Home, Mail, MailKind, Push, SharedLog, StoredLine, StoredLog,
+    Claimed, EndOfLog, Home, LeaseState, Mail, MailKind, Push, SharedLog, StoredLine, StoredLog,
     StoredObject,
 };
 use rewake::shared::mailbox::Mailbox;
@@ -270,10 +270,10 @@ impl SharedLog for Memory {
         }
     }
 
-    async fn beat(&mut self, _: &str, fence: i64) -> Result<Beat, SharedError> {
+    async fn beat(&mut self, _: &str, fence: i64) -> Result<LeaseState, SharedError> {
         Ok(match self.0.lock().unwrap().fence == fence {
-            true => Beat::Held,
-            false => Beat::Taken,
+            true => LeaseState::Held,
+            false => LeaseState::Taken,
         })
     }
 
