@@ -12,7 +12,6 @@ const QUIET = 500;         // a button that just came is not pressed by chance
 const MAX_VALUES = 1000;   // characters of the values of an answer that are shown
 // The word for the state 'left', which is also that of a session at its limit of turns.
 const stateWords = (state) => (state === 'left' ? 'interrupted' : state);
-const ASKS = { bash: 'Run this command?', write: 'Write this file?', edit: 'Change this file?' };
 let silent = 40000;        // so long a stream may bring nothing: it has a sign of life every 15 s
 let patience = 20000;      // so long a request may take
 const SLOW = 60000;        // so long a start, or an image
@@ -26,6 +25,8 @@ const TAIL = 4096;         // bytes of the output of a running command
 const MAX_FILES = 20;      // changed files of a call that are shown
 const MAX_FOLDERS = 8;     // known folders that are offered
 const SHORT_DIFF = 40;     // a diff with at most this number of lines is open
+const LAST_LINES = 3;      // of a folded output, as on the screen
+const LAST_OF_FAILED = 10;
 
 // ---- storage that may be forbidden
 
@@ -78,6 +79,15 @@ function ago(ms) {
   if (s < 86400) return Math.floor(s / 3600) + ' h';
   return Math.floor(s / 86400) + ' d';
 }
+
+// The length of a time, as the screen writes it.
+function clock(ms) {
+  const s = Math.max(0, Math.floor(ms / 1000));
+  if (s < 60) return s + ' s';
+  if (s < 3600) return Math.floor(s / 60) + ' min' + (s % 60 ? ' ' + s % 60 + ' s' : '');
+  return Math.floor(s / 3600) + ' h ' + Math.floor(s / 60) % 60 + ' min';
+}
+const duration = (ms) => (!(ms >= 50) ? '' : ms < 10000 ? (ms / 1000).toFixed(1) + ' s' : clock(ms));
 
 // ---- the server
 
@@ -558,7 +568,10 @@ $('earlier').addEventListener('click', async () => {
     }
     if (mine !== view) return;
     const all = document.createDocumentFragment();
+    const now = [mine.turn, mine.lastMs, mine.hasEnded];
+    [mine.turn, mine.lastMs, mine.hasEnded] = [];
     for (const entry of found) draw(mine, entry, all);
+    [mine.turn, mine.lastMs, mine.hasEnded] = now;
     const before = document.documentElement.scrollHeight;
     $('log').prepend(all);
     mine.first = from;
@@ -624,20 +637,56 @@ const VERBS = {
 };
 const verb = (li, at) => { li.firstChild.textContent = (Object.hasOwn(VERBS, li.dataset.tool) ? VERBS[li.dataset.tool] : ['call', 'calling', 'called'])[at]; };
 
-function folded(text, cls) {
+// A long text is folded. `last`: so many of its last lines stay in sight.
+function folded(text, cls, last) {
+  text = text.replace(/\r?\n$/, '');
   const cut = text.length > MAX_OUT ? text.slice(0, MAX_OUT) + '\n[+ ' + (text.length - MAX_OUT) + ' characters]' : text;
-  const lines = cut.split('\n');
-  if (lines.length <= 4) return el('pre', cls, cut);
-  const more = el('details');
+  const lines = text.split('\n');
+  if (lines.length <= Math.max(4, last || 0)) return el('pre', cls, cut);
+  const both = document.createDocumentFragment();
+  const more = both.appendChild(el('details'));
   more.append(el('summary', '', lines.length + ' lines'), el('pre', cls, cut));
-  return more;
+  if (last) both.append(el('pre', cls + ' last', lines.slice(-last).join('\n').slice(-MAX_OUT)));
+  return both;
 }
 
 function note(text, bad) { return el('li', bad ? 'note bad' : 'note', text); }
 
+// `done in 39 s`: the end of a turn, as the screen measures it. The time in which a person was asked, or no
+// process ran, does not count; a command that ran on meanwhile does.
+function endOfTurn(mine, e) {
+  const kind = e.type.slice(6);
+  const before = mine.lastMs || e.at_ms;
+  mine.lastMs = e.at_ms;
+  const goesOn = mine.hasEnded ? { replied: e.at_ms - (e.took_ms || 0), started: e.at_ms, failed: e.at_ms }[kind] : undefined;
+  const from = kind === 'said' || kind === 'lifted' ? e.at_ms : goesOn;
+  if (!mine.turn && from !== undefined) mine.turn = { from, away: 0, absence: [0, 0], started: 0, failed: 0 };
+  const turn = mine.turn;
+  if (!turn) return '';
+  if (kind === 'woke' || ((kind === 'decided' || kind === 'answered') && e.by === 'person')) turn.away += Math.max(0, e.at_ms - before);
+  if (kind === 'woke') turn.absence = [before, e.at_ms];
+  if (kind === 'started') turn.started = e.at_ms;
+  if (kind === 'finished' && e.fact && e.fact.took_ms !== undefined) {
+    if (/^(done|error)$/.test(e.outcome.outcome) && e.fact.exit_code !== 0) turn.failed += 1;
+    const ran = Math.min(turn.started + e.fact.took_ms, turn.absence[1]) - Math.max(turn.started, turn.absence[0]);
+    turn.away -= Math.min(Math.max(0, ran), turn.away);
+    turn.absence = [0, 0];
+  }
+  const isAnswer = kind === 'replied' && !e.blocks.some((block) => block.type === 'call')
+    && (e.stop === 'refusal' || e.blocks.some((block) => block.type === 'text' && block.text.trim()));
+  const how = isAnswer ? 'done in ' : { stopped: 'stopped by you after ', failed: 'failed after ' }[kind];
+  if (!how) return '';
+  mine.turn = null;
+  mine.hasEnded = true;
+  const took = e.at_ms - turn.from - turn.away;
+  const commands = turn.failed ? ' · ' + turn.failed + (turn.failed > 1 ? ' commands' : ' command') + ' failed' : '';
+  return (took < 1000 ? how.replace(/ (in|after) $/, '') : how + clock(took)) + commands;
+}
+
 function draw(mine, e, into) {
   const kind = e.type.slice(6);
   const add = (li) => { li.dataset.seq = e.seq; into.append(li); };
+  const ended = endOfTurn(mine, e);
   if (kind === 'said') {
     const li = el('li', 'said');
     const words = e.command ? ('/' + e.command.name + ' ' + (e.command.arguments || '')).trim() : e.text;
@@ -691,11 +740,14 @@ function draw(mine, e, into) {
     else verb(li, e.outcome.outcome === 'interrupted' ? 0 : 2);
     over(mine, li);
     const out = e.outcome;
-    const bad = out.outcome !== 'done' || (e.fact && e.fact.exit_code);
-    li.classList.toggle('bad', Boolean(bad));
-    end.textContent = out.outcome === 'done' ? (e.fact && e.fact.exit_code ? 'exit ' + e.fact.exit_code : '') : out.outcome === 'error' ? 'failed' : out.outcome === 'denied' ? '' : out.outcome;
-    const text = out.output ? out.output.text : out.reason;
-    if (text) li.append(folded(text, 'out'));
+    const bad = out.outcome === 'error' || (out.outcome === 'done' && Boolean(e.fact && e.fact.exit_code));
+    li.classList.toggle('bad', bad);
+    li.classList.toggle('undone', out.outcome === 'denied' || out.outcome === 'interrupted');
+    const failed = out.outcome === 'denied' ? '' : e.fact && e.fact.exit_code ? 'exit ' + e.fact.exit_code : { done: '', error: 'failed' }[out.outcome];
+    end.textContent = [failed === undefined ? out.outcome : failed, duration(e.fact && e.fact.took_ms)].filter(Boolean).join(' · ');
+    const text = (out.output ? out.output.text : out.reason || '').replace(/\n*\[exit code \d+\]\s*$/, '');
+    const isRun = e.fact && e.fact.took_ms !== undefined;
+    if (text) li.append(folded(text, 'out', bad ? LAST_OF_FAILED : isRun ? LAST_LINES : 0));
     addImages(mine, li, out.output && out.output.images);
     if (li.dataset.call) { li.dataset.session = mine.id; near.observe(li); running(mine); }
   } else if (kind === 'decided') {
@@ -710,7 +762,7 @@ function draw(mine, e, into) {
     const values = e.answer.values ? Object.entries(e.answer.values).map(([name, value]) => named(name) + ' ' + JSON.stringify(value)).join(', ') : '';
     const what = { accept: 'answered', decline: 'declined', cancel: 'closed without an answer' }[e.answer.answer];
     add(note(what + (values ? ': ' + values.slice(0, MAX_VALUES) : '')));
-  } else if (kind === 'stopped') add(note('stopped'));
+  } else if (kind === 'stopped') { if (!ended) add(note('stopped')); }
   else if (kind === 'paused') add(note('paused'));
   else if (kind === 'lifted') add(note('continues: unblocked'));
   else if (kind === 'failed') add(note(e.error.message + (e.error.hint ? '\n' + e.error.hint : ''), true));
@@ -723,6 +775,7 @@ function draw(mine, e, into) {
   else if (kind === 'user_command') { const li = el('li', 'call'); li.append(el('span', 'verb', '!'), el('code', '', e.command, true)); add(li); }
   else if (kind === 'restored') add(note(e.why ? 'no file was restored: ' + e.why : 'the files were restored'));
   else if (kind === 'named') add(note('named ' + e.title));
+  if (ended) add(note(ended));
 }
 
 // ---- images
