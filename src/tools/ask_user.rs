@@ -30,6 +30,8 @@ const ASK_USER: &str = "ask_user";
 /// The result when the person declined or closed the question.
 const NOT_ANSWERED: &str = "the user did not answer: take the likely reading and say which";
 
+/// The title of the field for the person's own words.
+pub const OWN_WORDS_TITLE: &str = "In your own words";
 /// Stands before the person's own words, beside options.
 const OWN_WORDS: &str = "in their own words: ";
 
@@ -171,7 +173,7 @@ impl Question {
         let other = format!("{name}_other");
         vec![
             field(name, title, description, kind),
-            field(other, "or in your own words", "", own_words),
+            field(other, OWN_WORDS_TITLE, "", own_words),
         ]
     }
 }

@@ -68,7 +68,7 @@ use serde_json::Value;
 use crate::core::entry::{CallId, Fact, Outcome, Output, ToolSpec};
 use crate::core::tool::{Described, ToolCall};
 
-pub use ask_user::answer_for_model;
+pub use ask_user::{OWN_WORDS_TITLE, answer_for_model};
 pub use call_path::resolve_target;
 pub use checked::{Content, FileChange, FileState, Target, apply, prepare, settle_file};
 pub use diff::{FileNow, by_lines, change_in_words, file_now, line_counts};

@@ -77,11 +77,11 @@ fn several_questions_of_an_answer_are_counted() {
     stage.says("go");
     let ids = stage.replies(vec![bash("make"), bash("make test"), bash("make install")]);
     stage.asks_one_of(ids[0], WHY, None, (1, 3));
-    stage.sees("Run this? · 1 of 3");
+    stage.sees("Run this command? · 1 of 3");
     stage.chooses("y");
     stage.log(entry::allowed(ids[0]));
     stage.asks_one_of(ids[1], WHY, None, (2, 3));
-    stage.sees("Run this? · 2 of 3");
+    stage.sees("Run this command? · 2 of 3");
     // The first waits for the others.
     stage.does_not_see("running");
     stage.chooses("y");
@@ -221,7 +221,7 @@ fn keys_typed_before_the_question_go_to_the_box() {
         assert!(!stage.wanted.iter().any(always), "{early}");
         let typed = stage.app.input.composer.text() + &stage.sent().concat();
         assert_eq!(typed, early.replace("<Enter>", ""), "{early}");
-        stage.sees("Run this?");
+        stage.sees("Run this command?");
     }
 }
 
@@ -425,7 +425,7 @@ fn a_small_terminal_can_answer() {
     stage.quiet();
     read.push_str(&stage.screen());
     for part in [
-        "Run this?",
+        "Run this command?",
         "rule",
         "git push",
         "origin main",
@@ -454,7 +454,7 @@ fn escape_stops_the_work_and_page_up_looks_round() {
     asked(&mut stage, None);
     stage.keys("<PageUp><PageUp>");
     stage.sees("more below");
-    stage.sees("Run this?");
+    stage.sees("Run this command?");
     assert_eq!(verdicts(&stage), []);
     stage.answers("<Esc>");
     let stopped = |i: &Intent| matches!(i, Intent::Engine(Command::Signal(Signal::Stop { .. })));
@@ -489,7 +489,7 @@ fn a_question_is_open_again_when_its_session_is() {
     stage.open();
     let id = CallId { reply: 2, index: 0 };
     stage.asks(id, WHY, None);
-    stage.sees("Run this?");
+    stage.sees("Run this command?");
     stage.sees("git push");
 }
 
@@ -574,7 +574,7 @@ fn a_command_is_in_the_colours_of_the_shell_where_it_is_asked_about_alone() {
     let string = stage.style_of("\"part");
     assert!(keyword.fg != word.fg && string.fg != word.fg);
     // What a grammar takes for a comment is as loud as the rest.
-    let text = stage.style_of("Run this?");
+    let text = stage.style_of("Run this command?");
     assert_eq!(stage.style_of("# rm -rf build"), text);
     stage.chooses("y");
     stage.log(entry::allowed(id));
@@ -776,14 +776,14 @@ fn the_question_of_a_task_is_answered_on_the_screen_of_its_parent() {
         let call = CallId { reply: 7, index: 0 };
         assert_eq!(sent, Some((CHILD, call, 9, wanted)), "{keys}");
         assert_eq!(verdicts(&stage), [], "the parent's own call is not decided");
-        stage.does_not_see("Run this without the sandbox?");
+        stage.does_not_see("Run this command without the sandbox?");
     }
     // It was answered elsewhere.
     let mut stage = Stage::new(80, 24);
     child_asks(&mut stage);
-    stage.sees("Run this without the sandbox?");
+    stage.sees("Run this command without the sandbox?");
     stage.engine_event(Event::ChildAsks(None));
-    stage.does_not_see("Run this without");
+    stage.does_not_see("Run this command without");
 }
 
 fn rule_of(stage: &Stage) -> Option<(RuleScope, String)> {

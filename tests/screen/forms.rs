@@ -485,7 +485,7 @@ fn of_model() -> ServerQuestion {
         [
             json!({"name": format!("q{n}"), "title": title, "description": text, "kind": kind,
                 "choices": choices}),
-            json!({"name": format!("q{n}_other"), "title": "or in your own words", "kind": "text",
+            json!({"name": format!("q{n}_other"), "title": "In your own words", "kind": "text",
                 "max_chars": 10_000}),
         ]
     };

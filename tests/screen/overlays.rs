@@ -259,11 +259,11 @@ fn questions_do_not_cover_what_lies_over_the_conversation() {
     stage.keys("y");
     let answered = |i: &Intent| matches!(i, Intent::Engine(Command::Decide { .. }));
     assert!(!stage.wanted.iter().any(answered));
-    stage.sees("Run this?");
+    stage.sees("Run this command?");
     stage.answers("<F1>");
     stage.sees("set typed text aside");
     stage.keys("y");
-    stage.sees("Run this?");
+    stage.sees("Run this command?");
     stage.keys("<Enter>");
     assert!(!stage.wanted.iter().any(answered));
     stage.chooses("y");

@@ -134,7 +134,7 @@ fn title_with_path(asked: &Approval) -> String {
     }
 }
 
-/// `Run this? · 1 of 3 · 3 commands · 64 lines`. If there is room for the path of a file, it is
+/// `Run this command? · 1 of 3 · 3 commands · 64 lines`. If there is room for the path of a file, it is
 /// never left out.
 fn title(asked: &Approval, room: usize, extent: Option<Extent>) -> String {
     let mut parts = parts(asked, extent);
@@ -152,7 +152,7 @@ fn title(asked: &Approval, room: usize, extent: Option<Extent>) -> String {
                 Some(Access::Full) => " without the sandbox",
                 _ => "",
             };
-            format!("Run this{place}{without}?")
+            format!("Run this command{place}{without}?")
         }
         ShownBody::Subject | ShownBody::Plan(_) | ShownBody::Served { .. } => {
             format!("Call {}?", counted(&asked.call.shown_name()))

@@ -8,11 +8,11 @@ use ratatui::text::{Line, Span};
 
 use super::{clean_line, label, typed, words};
 use crate::core::form::{Choice, FieldKind};
+use crate::tools::OWN_WORDS_TITLE;
 use crate::ui::overlay::{Filling, FormEntry, Step, Steps};
 use crate::ui::text::{Break, clean, width, wrap};
 use crate::ui::theme::Theme;
 
-const OWN_WORDS: &str = "In your own words";
 const SKIP: &str = "Skip this question";
 
 /// Returns the lines, and the range of those that belong to the chosen row.
@@ -157,7 +157,7 @@ fn row_lines(
     if let Some(choice) = choice {
         return hung(clean_line(&choice.label).into_owned(), style);
     }
-    let own = format!("{OWN_WORDS}: ");
+    let own = format!("{OWN_WORDS_TITLE}: ");
     match entry.values.get(step.own) {
         Some(Filling::Text(field)) if has_keys => {
             let taken = width(&own) + width(&before[0].content);
