@@ -44,6 +44,9 @@ const HEADERS: [(HeaderName, &str); 8] = [
 /// Header of each answer to a known token: what it may do here, so that a page offers nothing else.
 const SCOPE: HeaderName = HeaderName::from_static("rewake-scope");
 
+/// Header with the folder of new sessions that name none, in the bytes of its path.
+const FOLDER: HeaderName = HeaderName::from_static("rewake-folder");
+
 /// The names under which the server may be reached.
 pub(super) struct RequestGuard {
     address: Option<IpAddr>,
@@ -163,6 +166,10 @@ pub(super) async fn permitted(
             let mut response = next.run(request).await;
             let may = HeaderValue::from_static(may.name());
             response.headers_mut().insert(SCOPE, may);
+            let folder = app.starter.folder.as_os_str().as_encoded_bytes();
+            if let Ok(folder) = HeaderValue::from_bytes(folder) {
+                response.headers_mut().insert(FOLDER, folder);
+            }
             response
         }
         Err(problem) => problem.into_response(),

@@ -49,7 +49,8 @@ const MAX_RESULT_BYTES: u64 = 8 * 1024 * 1024;
 
 pub(super) struct Starter {
     exe: PathBuf,
-    folder: PathBuf,
+    /// The folder in which the server was started.
+    pub(super) folder: PathBuf,
     living: Arc<Living>,
 }
 

@@ -1,5 +1,7 @@
 //! Routes that start a session: a new one, or a fork.
 
+use std::path::Path;
+
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -45,15 +47,25 @@ pub(super) async fn start(
     if begin.usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) {
         return Err(Problem::bad("usd is a number above 0").hint("leave it out: no limit"));
     }
-    if let Some(folder) = &begin.folder
-        && !(folder.is_absolute() && folder.is_dir())
-    {
-        return Err(
-            Problem::bad(format!("{} is not a folder", folder.display())).hint("give a whole path"),
-        );
+    if let Some(folder) = &begin.folder {
+        check_folder(folder)?;
     }
     let session = app.starter.begin(&app.stores, begin, scope).await?;
     json(StatusCode::CREATED, &json!({"session": session}))
+}
+
+fn check_folder(folder: &Path) -> Result<(), Problem> {
+    let what = if !folder.is_absolute() {
+        "is not an absolute path"
+    } else if !folder.exists() {
+        "does not exist"
+    } else if !folder.is_dir() {
+        "is not a folder"
+    } else {
+        return Ok(());
+    };
+    let said = format!("{} {what}", folder.display());
+    Err(Problem::bad(said).hint("folder is the absolute path of a folder"))
 }
 
 #[derive(Deserialize, Default)]
