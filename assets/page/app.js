@@ -72,6 +72,15 @@ function el(name, cls, text, strict) {
   return made;
 }
 
+// A sentence of the server: it begins with a capital, and what is between backticks is code.
+function sentence(into, text) {
+  text.split(/`([^`\n]+)`/).forEach((part, place) => {
+    if (place % 2) into.append(el('code', '', part, true));
+    else put(into, place ? part : part.replace(/^\p{Ll}/u, (c) => c.toUpperCase()), true);
+  });
+  return into;
+}
+
 function ago(ms) {
   const s = Math.max(0, (Date.now() - ms) / 1000);
   if (s < 60) return 'now';
@@ -111,6 +120,8 @@ async function ask(method, path, body, key, limit = patience) {
     throw new Problem(0, e.name === 'TimeoutError' ? { error: 'the server does not answer' } : {});
   }
   document.body.dataset.scope = answer.headers.get('rewake-scope') || document.body.dataset.scope || '';
+  const folder = answer.headers.get('rewake-folder');
+  if (folder) $('start-folder').placeholder = new TextDecoder().decode(Uint8Array.from(folder, (c) => c.charCodeAt(0)));
   if (answer.ok) return answer;
   let said = {};
   try { said = await answer.json(); } catch { /* nothing was said */ }
@@ -251,7 +262,7 @@ function knowAsked(questions) {
 function call(q, tag) {
   if (!('Notification' in window) || Notification.permission !== 'granted') return;
   const plain = (text) => String(text).replace(UNSEEN, mark).slice(0, 200);
-  const body = plain(q.form ? asker(q.form) + ' asks: ' + q.why : q.tool + ' ' + (q.subject || ''));
+  const body = plain(q.form ? inLine(q.form, 'asks', q.why) : q.tool + ' ' + (q.subject || ''));
   try {
     const shown = new Notification(plain('rewake asks: ' + q.name), { body, tag });
     shown.onclick = () => { window.focus(); location.hash = 's=' + q.session; shown.close(); };
@@ -391,7 +402,7 @@ function drawList(asks) {
   $('asks').hidden = !asks.length;
   renew($('asks-list'), asks, (q) => q.session + ' ' + q.call, (q) => {
     const [li, a] = entry(q.session);
-    a.append(row(q.name, ago(q.at_ms), ''), el('div', 'dim', q.form ? asker(q.form) + ' asks: ' + q.why : q.tool + ' ' + (q.subject || '')));
+    a.append(row(q.name, ago(q.at_ms), ''), el('div', 'dim', q.form ? inLine(q.form, 'asks', q.why) : q.tool + ' ' + (q.subject || '')));
     return li;
   });
   renew($('sessions'), listed.sessions, (s) => s.id, (s) => {
@@ -755,7 +766,7 @@ function draw(mine, e, into) {
   } else if (kind === 'asked') {
     if (e.form) {
       mine.fields = e.form.wanted.fields || [];
-      add(note(asker(e.form) + ' asked: ' + e.why));
+      add(note(inLine(e.form, 'asked', e.why)));
     }
   } else if (kind === 'answered') {
     const named = (name) => ((mine.fields || []).find((f) => f.name === name) || {}).title || name;
@@ -890,8 +901,8 @@ async function running(mine) {
     const li = el('li', 'call');
     const row = li.appendChild(el('div', 'row'));
     const what = row.appendChild(el('span'));
-    what.append(el('span', 'verb', one.kind === 'command' ? 'running' : one.kind), el('code', '', one.command.split('\n')[0].slice(0, 200), true), el('span', 'end', ago(one.since_ms)));
-    const stop = row.appendChild(el('button', 'quiet changes', 'Stop'));
+    what.append(el('span', 'verb', one.kind === 'command' ? 'running' : one.kind), el('code', '', one.command.split('\n')[0].slice(0, 200), true), el('span', 'end', clock(Date.now() - one.since_ms)));
+    const stop = row.appendChild(el('button', 'changes', 'Stop command'));
     stop.setAttribute('aria-label', 'Stop ' + one.command.slice(0, 60));
     stop.addEventListener('click', async () => {
       try { await send('/ps/' + one.id + '/stop', {}); } catch (e) { $('why').textContent = 'Not stopped: ' + e; }
@@ -983,17 +994,16 @@ function whole(q) {
   const a = q.arguments;
   if (q.tool === 'bash' && a && typeof a.command === 'string') {
     put(pre, a.command, true);
-    const more = Object.keys(a).filter((key) => key !== 'command');
+    // The text above the command says its access.
+    const more = Object.keys(a).filter((key) => key !== 'command' && !(key === 'access' && a.access === q.access && q.access_text));
     if (more.length) put(pre, '\n' + more.map((key) => key + ': ' + JSON.stringify(a[key])).join('\n'), true);
   } else if (q.tool === 'edit' && a && Array.isArray(a.edits)) {
-    put(pre, a.path + '\n', true);
     for (const edit of a.edits) {
       lines(pre, edit.old, 'del', '- ');
       lines(pre, edit.new, 'add', '+ ');
       if (edit.all) put(pre, 'everywhere in the file\n');
     }
   } else if (q.tool === 'write' && a && typeof a.content === 'string') {
-    put(pre, a.path + '\n', true);
     lines(pre, a.content, 'add', '+ ');
   } else {
     put(pre, typeof a === 'string' ? a : JSON.stringify(a, null, 2), true);
@@ -1003,23 +1013,33 @@ function whole(q) {
 
 // What it changes in the file as it is now; what was asked stays below it. Where that is not to be
 // had, as with a link that only shows, what was asked is all there is.
-async function compare(mine, q, pre, isLate) {
+async function compare(mine, q, pre, title, isLate) {
   let found;
   try { found = await get(of(mine.id, '/calls/' + encodeURIComponent(q.call) + '/change')); } catch { return; }
   if (isLate() || !pre.isConnected) return;
-  if (found.is_new) pre.before(el('p', 'dim', 'a new file'));
-  else if (found.why) pre.before(el('p', 'dim', found.why));
-  if (found.is_new || typeof found.diff !== 'string') return;
-  const diff = diffOf(found.path + '\n', found.diff);
+  if (found.is_new) title.append(' · new file');
+  else if (found.why) pre.before(sentence(el('p', 'dim'), found.why));
+  if (typeof found.diff !== 'string') return;
+  const count = (sign) => found.diff.split('\n').filter((line) => line[0] === sign).length;
+  title.append(' · +' + count('+') + ' −' + count('-'));
+  if (found.is_new) return;
+  const diff = diffOf('', found.diff);
   const asked = el('details');
   pre.before(diff, asked);
-  asked.append(el('summary', '', q.tool === 'write' ? 'The whole new file' : 'The edits as they are asked'), pre);
+  asked.append(el('summary', '', q.tool === 'write' ? 'The whole new file' : 'The requested edits'), pre);
 }
 
 // ---- what a server, or the model, asks in the middle of a call
 
 function asker(form) {
-  return form.server || 'the agent';
+  return form.server || 'The agent';
+}
+
+// A form in one line. Of several questions of the model it names the first.
+function inLine(form, verb, line) {
+  const several = form.server ? [] : (form.wanted.fields || []).filter((f) => !f.name.includes('_'));
+  const text = several.length > 1 ? (several[0].description || several[0].title) + ' · ' + several.length + ' questions' : line;
+  return asker(form) + ' ' + verb + ': ' + text;
 }
 
 // The options of a question of the model, each a button. `read` gives the pressed ones.
@@ -1131,7 +1151,7 @@ function inSteps(form, fields, yes, send) {
     all.hidden = !skip.hidden;
     back.hidden = !at;
     all.textContent = questions.map((q) => q.title + ': ' + (said(q).flat().join(', ') || 'skipped')).join('\n');
-    yes.textContent = at < last ? 'Next' : 'Send';
+    yes.textContent = at < last ? 'Continue' : 'Send answers';
     hint.textContent = '';
   };
   const next = () => (at < last ? go(at + 1) : send(questions.some((q) => said(q).length) ? 'accept' : 'decline'));
@@ -1178,7 +1198,7 @@ function formOf(mine, q) {
     }
   }
   const answers = el('div', 'answers changes');
-  const yes = el('button', 'yes', wanted.wanted === 'form' ? 'Send' : 'Done, go on');
+  const yes = el('button', 'yes', wanted.wanted === 'form' ? 'Send answers' : 'Done, go on');
   const no = el('button', '', 'Decline');
   no.type = 'button';
   const buttons = [yes, no];
@@ -1224,16 +1244,26 @@ function titleOf(q) {
   return 'Call ' + q.tool + '?';
 }
 
-// Enables the buttons that allow once the end of the question was seen, as the terminal does.
-function whenSeen(box, buttons, hint) {
+// Where the path of a call leads, if that is not what the title says: it is a link.
+function linkOf(q) {
+  const path = (q.arguments || {}).path;
+  const named = typeof path === 'string' && (path[0] === '/' ? path : q.folder + '/' + path).replace(/\/+/g, '/').replace(/(\/\.)+(?=\/)/g, '');
+  return q.leads_to && q.leads_to !== named ? ' · leads to ' + q.leads_to : '';
+}
+
+// Enables the buttons that allow once the end of what is asked for was seen, as the terminal does. What
+// explains a button, below it, is not asked for.
+function whenSeen(box, wanted, answers, buttons, hint) {
   let [isDue, isSeen] = [false, false];
   const look = () => {
-    isSeen = isSeen || (isDue && box.clientHeight > 0 && box.scrollTop + box.clientHeight > box.scrollHeight - 8);
+    const end = wanted.firstElementChild && wanted.querySelector('pre').getBoundingClientRect().bottom;
+    isSeen = isSeen || (isDue && box.clientHeight > 0 && end < answers.getBoundingClientRect().top + 8);
     for (const one of buttons) one.disabled = !isDue || !isSeen;
     hint.hidden = !isDue || isSeen;
   };
   box.addEventListener('scroll', look);
-  new ResizeObserver(look).observe(box);
+  const sizes = new ResizeObserver(look);
+  for (const one of [box, wanted]) sizes.observe(one);
   return (is) => { isDue = is; look(); };
 }
 
@@ -1245,9 +1275,11 @@ function askOf(mine, q) {
   box.setAttribute('aria-label', 'Question');
   const name = 'why-' + q.call;
   const pre = whole(q);
-  box.append(el('h3', '', titleOf(q), true));
-  if (q.access_text) box.append(el('p', q.no_sandbox ? 'danger' : '', q.access_text));
-  box.append(el('p', 'dim', q.why + (q.leads_to ? ' · leads to ' + q.leads_to : '')), pre);
+  const title = box.appendChild(el('h3', '', titleOf(q), true));
+  if (q.access_text) box.append(sentence(el('p', q.no_sandbox ? 'danger' : ''), q.access_text));
+  const wanted = el('div');
+  wanted.append(pre);
+  box.append(put(sentence(el('p', 'dim'), q.why), linkOf(q), true), wanted);
   const answers = el('div', 'answers changes');
   const yes = el('button', 'yes', 'Allow once');
   const no = el('button', '', 'Deny');
@@ -1255,7 +1287,7 @@ function askOf(mine, q) {
   const rules = mine.parent ? [] : q.session_rules || [];
   const session = rules.map(({ rule, words }, place) => {
     const one = el('button', 'yes', 'For this session' + (place ? ', ' + words : ''));
-    if (!place) put(box.appendChild(el('p', 'dim')), 'For this session allows ' + words, true);
+    if (!place) sentence(box.appendChild(el('p', 'dim')), 'For this session allows ' + words);
     one.addEventListener('click', () => answer('allow', rule));
     return one;
   });
@@ -1263,14 +1295,14 @@ function askOf(mine, q) {
   label.htmlFor = name;
   const why = el('input');
   why.id = name;
-  why.placeholder = 'why not';
+  why.placeholder = 'Why not';
   const hint = el('p', 'dim', 'Scroll to the end to allow it.');
-  const allowing = whenSeen(box, [yes, ...session], hint);
+  const allowing = whenSeen(box, wanted, answers, [yes, ...session], hint);
   const enable = (can) => { no.disabled = !can; allowing(can); };
   enable(false);
   // Nothing moves any more once it can be answered.
   let late = false;
-  const compared = q.tool === 'write' || q.tool === 'edit' ? compare(mine, q, pre, () => late) : Promise.resolve();
+  const compared = q.tool === 'write' || q.tool === 'edit' ? compare(mine, q, pre, title, () => late) : Promise.resolve();
   Promise.race([compared, pause(COMPARED, mine.signal)]).then(() => {
     late = true;
     setTimeout(() => enable(true), QUIET);
