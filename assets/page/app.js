@@ -756,9 +756,15 @@ function draw(mine, e, into) {
     li.classList.toggle('undone', out.outcome === 'denied' || out.outcome === 'interrupted');
     const failed = out.outcome === 'denied' ? '' : e.fact && e.fact.exit_code ? 'exit ' + e.fact.exit_code : { done: '', error: 'failed' }[out.outcome];
     end.textContent = [failed === undefined ? out.outcome : failed, duration(e.fact && e.fact.took_ms)].filter(Boolean).join(' · ');
-    const text = (out.output ? out.output.text : out.reason || '').replace(/\n*\[exit code \d+\]\s*$/, '');
+    const rows = (out.output ? out.output.text : out.reason || '').trimEnd().split('\n');
     const isRun = e.fact && e.fact.took_ms !== undefined;
+    // The output of a command ends with notes in brackets. The line of the call names the exit code.
+    let printed = rows.length;
+    while (isRun && printed && /^\[.*\]$/.test(rows[printed - 1])) printed -= 1;
+    const notes = rows.splice(printed).filter((row) => !/^\[exit code \d+\]$/.test(row)).join('\n');
+    const text = rows.join('\n').trimEnd();
     if (text) li.append(folded(text, 'out', bad ? LAST_OF_FAILED : isRun ? LAST_LINES : 0));
+    if (notes) li.append(el('pre', 'out', notes));
     addImages(mine, li, out.output && out.output.images);
     if (li.dataset.call) { li.dataset.session = mine.id; near.observe(li); running(mine); }
   } else if (kind === 'decided') {

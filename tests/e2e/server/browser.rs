@@ -158,6 +158,14 @@ impl Browser {
         self.post(&format!("/element/{id}/click"), &json!({}));
     }
 
+    fn resize(&self, width: u32, height: u32) {
+        let size =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": true});
+        let set = json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": size});
+        self.post("/goog/cdp/execute", &set);
+        self.until(&format!("return window.innerWidth === {width}"));
+    }
+
     /// A picture for the documentation, where one is wanted.
     fn picture(&self, name: &str) {
         let Some(folder) = std::env::var_os("REWAKE_PAGE_PICTURES") else {
@@ -565,6 +573,174 @@ const SIZES: [(&str, u32, u32); 3] = [
     ("desk", 1280, 800),
 ];
 
+/// The empty box names itself in one line.
+const MESSAGE_FITS: &str = "const box = document.getElementById('text'); const style = getComputedStyle(box); \
+     const pen = document.createElement('canvas').getContext('2d'); pen.font = style.font; \
+     const room = box.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight); \
+     return pen.measureText(box.placeholder).width <= room && box.scrollHeight <= box.clientHeight";
+
+/// A change of a line fits on a small phone. The page says it as the screen does, each thing once.
+#[test]
+fn a_small_change_is_asked_in_the_words_of_the_screen_without_a_scroll() {
+    let edit = (
+        "edit",
+        json!({"path": "./tally.py", "edits": [{"old": "sum(rows)", "new": "round(sum(rows), 2)"}]}),
+    );
+    let failing = (
+        "edit",
+        json!({"path": "tally.py", "edits": [{"old": "is not there", "new": "x"}]}),
+    );
+    let run = |command: &str| {
+        let call = json!({"command": command, "access": "workspace"});
+        step("", &[("bash", call)])
+    };
+    let home = scripted(&[
+        step("I round it.", &[edit]),
+        step("", &[failing]),
+        run("seq 4"),
+        run("seq 60"),
+        run("seq 60; exit 3"),
+        step("It is done.", &[]),
+    ]);
+    let text = "def tally(rows):\n    return sum(rows)\n";
+    std::fs::write(home.path("tally.py"), text).unwrap();
+    let Some(browser) = Browser::sized("light", 390, 664) else {
+        return skip_everywhere("chromium and chromedriver");
+    };
+    let server = Serve::start(&home, &[]);
+    let begin = json!({"prompt": "Round the total", "folder": home.workspace()});
+    server.post("/sessions", &begin).expect(201);
+    browser.go(&format!(
+        "http://127.0.0.1:{}/#token={}",
+        server.port, server.token
+    ));
+    browser.press("#sessions a");
+    let title = |title: &str| {
+        browser.until(&format!(
+            "return document.querySelector('.question h3').textContent === {}",
+            json!(title)
+        ));
+    };
+    title("Change ./tally.py? · +1 −1");
+    browser.until("return !document.querySelector('.question .yes').disabled");
+    // The reason is a sentence with code in it. No link is followed, so nothing is said of one.
+    browser.until("return document.querySelector('.question > p').textContent.startsWith('It ')");
+    browser.until("return document.querySelectorAll('.question > p code').length > 0");
+    let said = browser.script("return document.querySelector('.question').innerText");
+    let said = said.as_str().unwrap();
+    for other in ["`", "leads to", "Scroll to the end"] {
+        assert!(!said.contains(other), "{other}: {said}");
+    }
+    assert_eq!(
+        browser.script("return document.querySelector('.question').scrollTop"),
+        0
+    );
+    browser.until(
+        "return document.querySelector('.question summary').textContent === 'The requested edits'",
+    );
+    let leads = "const to = (path, leads_to) => linkOf({ folder: '/w', arguments: { path }, leads_to }); \
+                 return [to('a', '/w/a'), to('././a', '/w/a'), to('/w//a', '/w/a'), to('a', '/w/b')]";
+    assert_eq!(
+        browser.script(leads),
+        json!(["", "", "", " · leads to /w/b"])
+    );
+    browser.picture("small-edit.png");
+    browser.press(".question .yes");
+    for command in ["seq 4", "seq 60", "seq 60; exit 3"] {
+        // The access is said above the command, and not in it.
+        browser.until(&format!(
+            "return document.querySelector('.question pre').textContent === {}",
+            json!(command)
+        ));
+        title("Run this command?");
+        browser.until("const q = document.querySelector('.question').innerText; return q.split(/access/i).length === 2");
+        browser.press(".question .yes");
+    }
+    browser.until_text("It is done.");
+    let call = |place: usize, what: &str| {
+        browser.script(&format!(
+            "const li = document.querySelectorAll('#log .call')[{place}]; return {what}"
+        ))
+    };
+    assert_eq!(call(1, "li.className"), "call bad");
+    assert!(
+        call(1, "li.querySelector('.end').textContent")
+            .as_str()
+            .unwrap()
+            .starts_with("failed")
+    );
+    assert_eq!(
+        call(1, "getComputedStyle(li.firstChild, '::before').content"),
+        "\"✗ \""
+    );
+    // Four lines are shown, and of sixty the last ones.
+    assert_eq!(call(2, "li.querySelectorAll('details').length"), 0);
+    assert_eq!(call(2, "li.querySelector('pre').textContent"), "1\n2\n3\n4");
+    assert_eq!(
+        call(3, "li.querySelector('summary').textContent"),
+        "60 lines"
+    );
+    assert_eq!(
+        call(3, "li.querySelector('pre.last').textContent"),
+        "58\n59\n60"
+    );
+    assert_eq!(
+        call(
+            4,
+            "li.querySelector('pre.last').textContent.split('\\n')[0]"
+        ),
+        "51"
+    );
+    let end = call(4, "li.querySelector('.end').textContent");
+    assert!(end.as_str().unwrap().starts_with("exit 3"), "{end}");
+    browser.until("const all = document.querySelectorAll('#log > li'); return /^done.* · 1 command failed$/.test(all[all.length - 1].textContent)");
+    browser.picture("small-done.png");
+}
+
+/// The time of a turn is that of the screen: questions and absences do not count.
+#[test]
+fn the_end_of_a_turn_has_its_time() {
+    let home = scripted(&[step("ok", &[])]);
+    let Some(browser) = Browser::open("light") else {
+        return skip_everywhere("chromium and chromedriver");
+    };
+    let server = Serve::start(&home, &[]);
+    browser.go(&format!("http://127.0.0.1:{}/", server.port));
+    let entry = |at_ms: u64, mut entry: Value| {
+        entry["at_ms"] = at_ms.into();
+        entry
+    };
+    let text = json!([{"type": "text", "text": "ok"}]);
+    let replied = |at_ms| {
+        entry(
+            at_ms,
+            json!({"type": "entry.replied", "stop": "end_turn", "blocks": text, "took_ms": 2_000}),
+        )
+    };
+    let ran = json!({"type": "entry.finished", "outcome": {"outcome": "done"}, "fact": {"took_ms": 40_000, "exit_code": 1}});
+    let log = json!([
+        entry(1_000, json!({"type": "entry.said"})),
+        entry(3_000, json!({"type": "entry.asked"})),
+        entry(100_000, json!({"type": "entry.decided", "by": "person"})),
+        entry(101_000, json!({"type": "entry.started"})),
+        entry(901_000, json!({"type": "entry.woke", "by": "person"})),
+        entry(902_000, ran),
+        replied(903_000),
+        replied(950_000),
+        entry(960_000, json!({"type": "entry.said"})),
+        entry(960_500, json!({"type": "entry.stopped"})),
+    ]);
+    let ends = browser.script(&format!(
+        "const log = {log}; const session = {{}}; return log.map(e => endOfTurn(session, e)).filter(Boolean)"
+    ));
+    let wanted = [
+        "done in 45 s · 1 command failed",
+        "done in 2 s",
+        "stopped by you",
+    ];
+    assert_eq!(ends, json!(wanted));
+}
+
 /// The buttons of a question stay above the bar, however long the question and wherever the page is
 /// scrolled. What is allowed was seen to its end.
 #[test]
@@ -644,7 +820,7 @@ fn a_question_never_hides_its_buttons() {
             browser.until(stays);
         }
         // As on the screen: no further command of this kind is asked.
-        browsers[1].1.until_text("For this session allows `touch`");
+        browsers[1].1.until_text("For this session allows touch");
         browsers[1].1.press(".question .yes:nth-of-type(2)");
         for (_, browser) in &browsers {
             browser.until_text("It is done.");
@@ -764,6 +940,15 @@ fn a_session_is_started_watched_renamed_and_rewound() {
         browser.press("#start summary");
         browser.until("return document.querySelectorAll('#models option').length > 5");
         let folder = home.workspace().display().to_string();
+        // Without one it is that of the server, which the empty field names.
+        let own = std::fs::canonicalize(home.workspace()).unwrap();
+        browser.until(&format!(
+            "return document.getElementById('start-folder').placeholder === {}",
+            json!(own)
+        ));
+        for label in ["Pause after N answers", "Pause at a cost of (US$)"] {
+            browser.until_text(label);
+        }
         browser.type_in("#start-folder", &folder);
         browser.script("document.getElementById('start-mode').value = 'bypassPermissions'");
         browser.type_in("#start-turns", "9");
@@ -775,7 +960,27 @@ fn a_session_is_started_watched_renamed_and_rewound() {
         // Once: the call is in the conversation again when it has ended.
         browser.until("return document.getElementById('session').innerText.split('until [ -e gate ]').length === 2");
         browser.script("window.shown = document.querySelector('#running li')");
+        browser
+            .until("return /^\\d+ s$/.test(document.querySelector('#running .end').textContent)");
+        // No two buttons have one word, and each is large enough for a finger.
+        browser.until("return !document.getElementById('stop').hidden");
+        let buttons = "const all = [...document.querySelectorAll('#running button, .bar > button, .bar form button')].filter(b => b.offsetHeight); \
+                       const words = all.map(b => b.getAttribute('aria-label') || b.innerText); \
+                       return words.length === 3 && new Set(words).size === 3 \
+                         && all.every(b => b.offsetHeight >= 44 && b.offsetWidth >= 44)";
+        browser.until(buttons);
+        assert_eq!(
+            browser.script("return document.querySelector('#running button').innerText"),
+            "Stop command"
+        );
         browser.picture(&format!("{size}-running.png"));
+        if size == "small" {
+            browser.resize(320, height);
+            browser.until(MESSAGE_FITS);
+            browser.until(buttons);
+            browser.picture("narrow-running.png");
+            browser.resize(width, height);
+        }
         browser.script("return running(view)");
         browser.until("return window.shown === document.querySelector('#running li')");
         browser.press("#running button");
@@ -927,6 +1132,8 @@ fn the_questions_of_the_model_are_answered_or_skipped_one_after_the_other() {
         server.port, server.token
     ));
     browser.until("return document.querySelectorAll('#sessions a').length === 1");
+    // The list names the first of them.
+    browser.until_text("The agent asks: Which database? · 3 questions");
     browser.script(&format!("location.hash = 's={id}'"));
     let (next, skip) = ("#questions .yes", "#questions .answers button:nth-child(3)");
     let says = |text: &str| browser.until_text(text);
@@ -939,6 +1146,14 @@ fn the_questions_of_the_model_are_answered_or_skipped_one_after_the_other() {
         ));
     };
     at(0);
+    let word = |word: &str| {
+        browser.until(&format!(
+            "return document.querySelector('#questions .yes').textContent === {}",
+            json!(word)
+        ));
+    };
+    word("Continue");
+    says("In your own words");
     // Enter answers nothing.
     browser.press(next);
     says(hint);
@@ -952,6 +1167,7 @@ fn the_questions_of_the_model_are_answered_or_skipped_one_after_the_other() {
     says(hint);
     browser.press(skip);
     at(3);
+    word("Send answers");
     says("Database: MySQL\nName: ada\nParts: skipped");
     let asked = server.get("/questions").json();
     assert!(asked[0]["form"].is_object(), "nothing was sent: {asked}");

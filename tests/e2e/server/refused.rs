@@ -282,13 +282,19 @@ fn malformed_requests_are_refused_with_a_reason() {
             "/sessions".into(),
             json!({"prompt": "x", "folder": "relative"}),
             400,
-            "not a folder",
+            "relative is not an absolute path",
         ),
         (
             "/sessions".into(),
             json!({"prompt": "x", "folder": "/nowhere"}),
             400,
-            "not a folder",
+            "/nowhere does not exist",
+        ),
+        (
+            "/sessions".into(),
+            json!({"prompt": "x", "folder": "/etc/passwd"}),
+            400,
+            "/etc/passwd is not a folder",
         ),
         (
             "/sessions".into(),
