@@ -648,7 +648,7 @@ const VERBS = {
 };
 const verb = (li, at) => { li.firstChild.textContent = (Object.hasOwn(VERBS, li.dataset.tool) ? VERBS[li.dataset.tool] : ['call', 'calling', 'called'])[at]; };
 
-// A long text is folded. `last`: so many of its last lines stay in sight.
+// A long text is folded. `last`: the number of its last lines that stay in sight.
 function folded(text, cls, last) {
   text = text.replace(/\r?\n$/, '');
   const cut = text.length > MAX_OUT ? text.slice(0, MAX_OUT) + '\n[+ ' + (text.length - MAX_OUT) + ' characters]' : text;

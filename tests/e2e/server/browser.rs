@@ -623,7 +623,7 @@ fn a_small_change_is_asked_in_the_words_of_the_screen_without_a_scroll() {
     };
     title("Change ./tally.py? · +1 −1");
     browser.until("return !document.querySelector('.question .yes').disabled");
-    // The reason is a sentence with code in it. No link is followed, so nothing is said of one.
+    // The reason is a sentence with code in it. No link is followed, so none is named.
     browser.until("return document.querySelector('.question > p').textContent.startsWith('It ')");
     browser.until("return document.querySelectorAll('.question > p code').length > 0");
     let said = browser.script("return document.querySelector('.question').innerText");
@@ -647,7 +647,7 @@ fn a_small_change_is_asked_in_the_words_of_the_screen_without_a_scroll() {
     browser.picture("small-edit.png");
     browser.press(".question .yes");
     for command in ["seq 4", "seq 60", "seq 60; exit 3"] {
-        // The access is said above the command, and not in it.
+        // The text above the command names its access, and the command does not.
         browser.until(&format!(
             "return document.querySelector('.question pre').textContent === {}",
             json!(command)
