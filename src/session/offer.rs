@@ -190,7 +190,8 @@ impl SessionList {
                 _ => None,
             },
             mode: found.mode,
-            doing: doing(&state, &recent),
+            // A finished session is offered because of its unsent text.
+            doing: doing(&state, &recent).filter(|_| found.ending != Ending::Done),
             plan_step: state
                 .plan
                 .as_ref()

@@ -379,6 +379,9 @@ impl AppContext {
         session.settings.renewed = (layers != state.layers || state.version != VERSION)
             .then(|| (VERSION.to_string(), layers));
         session.found = None;
+        // What was chosen in it is no part of the new session.
+        let is_first = |record: &Record| matches!(record.entry, Entry::Opened { .. });
+        session.recent.retain(is_first);
         Ok(session)
     }
 

@@ -171,6 +171,8 @@ fn a_session_in_which_nothing_was_said_is_taken_up_and_never_listed() {
         let session = start(&home);
         assert_eq!(session.id, first);
         assert!(session.found.is_none());
+        let kinds = session.recent.iter().map(|record| record.entry.kind());
+        assert_eq!(kinds.collect::<Vec<_>>(), ["opened"]);
         assert_eq!(input(&home, &first).as_deref(), Some("half a tho"));
         live(
             session,
@@ -196,6 +198,22 @@ fn a_session_in_which_nothing_was_said_is_taken_up_and_never_listed() {
             .is_empty()
     );
     assert_eq!(home.run(["history"]).expect(0).stdout, "");
+}
+
+#[test]
+fn a_finished_session_with_unsent_words_was_not_stopped_while_answering() {
+    let home = home("[[step]]\ntext = \"hello\"\n");
+    home.run(["-p", "say hello"]).expect(0);
+    let id = newest(&home);
+    let mut store = store(&home);
+    store.inbox_mut().set_input(&id, "and then").unwrap();
+    let ctx = context(&home);
+    let offers = ctx.session_list().offers(&store, false).unwrap();
+    let running = (&ctx.runs().unwrap(), &ctx.servers().unwrap());
+    let details = ctx.session_list().details(&store, &offers[0].info, running);
+    let details = details.unwrap();
+    assert_eq!((details.how.as_str(), details.doing), ("done", None));
+    assert_eq!(details.typed.as_deref(), Some("and then"));
 }
 
 #[test]
