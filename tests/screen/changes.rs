@@ -1,7 +1,7 @@
 //! Below a command stands what it changed in the files, once that is known.
 
 use rewake::core::access::Access;
-use rewake::core::entry::{Entry, SaveReason};
+use rewake::core::entry::{Block, Entry, SaveReason};
 use rewake::session::ChangedFiles;
 use rewake::ui::app::{Intent, Msg};
 
@@ -64,6 +64,21 @@ fn a_command_says_how_many_files_it_changed_and_unfolded_which() {
         three_files(stage);
         stage.keys("<C-o>");
     });
+}
+
+#[test]
+fn the_row_of_a_rewind_has_the_files_that_commands_changed_and_cuts_the_message_first() {
+    let mut stage = Stage::opened(80, 24);
+    stage.says(&"make the tables and all the other things ".repeat(3));
+    stage.runs(bash("python3 make.py"), 0, "made");
+    saved(&mut stage);
+    stage.replies(vec![Block::text("Made.")]);
+    stage.rest();
+    let span = asked(&mut stage)[0];
+    answers(&mut stage, span, Some(&[("a", "+1 −1"), ("b", "+1 −1")]));
+    stage.keys("<Esc><Esc>");
+    let row = stage.line_with("…  12:0");
+    assert!(row.contains(" · commands changed 2 files"), "{row}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crossterm::event::{KeyModifiers, MouseEvent, MouseEventKind};
 use ratatui::text::Line;
+use rewake::core::choice::Effort;
 use rewake::core::entry::{CallId, Choice, Entry};
 use rewake::core::rule::RuleScope;
 use rewake::core::signal::Signal;
@@ -270,6 +271,17 @@ fn questions_do_not_cover_what_lies_over_the_conversation() {
     assert!(stage.wanted.iter().any(answered));
     let _: CallId = id;
     stage.log(entry::allowed(id));
+}
+
+#[test]
+fn a_choice_before_the_first_message_leaves_the_start_screen() {
+    let mut stage = Stage::opened(80, 24);
+    stage.log(Entry::Chose(Choice {
+        effort: Some(Effort::High),
+        ..Choice::default()
+    }));
+    stage.sees("Every step is on disk before it counts.");
+    stage.sees("effort high");
 }
 
 #[test]

@@ -296,6 +296,14 @@ impl Call {
         }
     }
 
+    /// Returns the number of files that a command changed, as far as it is known.
+    pub(super) fn changed_files(&self) -> usize {
+        match &self.changes {
+            Changes::Known(files) => files.count,
+            _ => 0,
+        }
+    }
+
     /// Returns the entries of a call whose changed files must still be requested.
     pub(super) fn wants_changes(&self) -> Option<(Seq, Seq)> {
         let shows_none = matches!(self.shown.verb, Verb::Run | Verb::Call);

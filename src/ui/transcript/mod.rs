@@ -31,6 +31,7 @@ use super::markdown;
 use super::text::short;
 use super::theme::Theme;
 use crate::core::entry::{CallId, Entry, Fact, Outcome, Output, Record, Seq};
+use crate::core::text::count;
 use crate::core::to_person::YOU_RAN;
 use crate::model::{Delta, Figures};
 use crate::session::describe::{self, BodyPart, CallStatus, Describer, Description};
@@ -306,6 +307,10 @@ impl Transcript {
         match describe::end_of_user_command(&record.entry) {
             Some((entry, exit_code)) if described.words().starts_with(YOU_RAN) => {
                 self.user_command_ended(at, entry, exit_code, &described.words());
+            }
+            // The start screen stays until something is said.
+            _ if matches!(record.entry, Entry::Chose(_)) && self.has_only_notices() => {
+                self.add_notice(Tone::Calm, described.title);
             }
             _ => self.add(at, described),
         }
@@ -719,13 +724,19 @@ impl Transcript {
     /// milliseconds since 1970), text, and the files that changed until the next message.
     pub fn turns(&self) -> Vec<(Seq, i64, &str, String)> {
         let mut turns: Vec<(Seq, i64, &str, String)> = Vec::new();
+        let mut by_commands = 0;
         for block in &self.blocks {
             match (&block.kind, turns.last_mut()) {
                 (Kind::Said { text, .. }, _) => {
                     turns.push((block.seq, block.at_ms, text.as_str(), String::new()));
+                    by_commands = 0;
                 }
+                (Kind::Call(call), _) => by_commands += call.changed_files(),
                 (Kind::TurnSummary(end), Some((.., changes))) if changes.is_empty() => {
-                    *changes = end.changed().join(" · ");
+                    let by_commands = (by_commands > 0)
+                        .then(|| format!("commands changed {}", count(by_commands, "file")));
+                    let parts = end.changed().into_iter().chain(by_commands);
+                    *changes = parts.collect::<Vec<_>>().join(" · ");
                 }
                 _ => {}
             }

@@ -9,7 +9,7 @@ use ratatui::widgets::{Block, BorderType, Clear, Paragraph};
 
 use crate::core::visible;
 use crate::ui::app::{App, Overlay, Readiness};
-use crate::ui::overlay::{Extent, VIEWER_KEYS, Viewer};
+use crate::ui::overlay::{Extent, For, VIEWER_KEYS, Viewer};
 use crate::ui::text::{Break, clean, clean_line, clip, clip_words, width, wrap};
 use crate::ui::theme::Theme;
 use crate::ui::transcript::LayoutContext;
@@ -127,7 +127,9 @@ pub(super) fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     let height = wanted.saturating_add(extra + 2).min(most);
     let at = centred(area, columns, height);
     // The typed text may hide most of the list.
+    let is_cut = usize::from(at.height) < shown.len() + usize::from(extra) + 2;
     let title = match picker.typed.trim() {
+        "" if is_cut => format!(" {} · {} ", picker.title, shown.len()),
         "" => format!(" {} ", picker.title),
         _ => format!(
             " {} · {} of {} ",
@@ -150,7 +152,12 @@ pub(super) fn picker(frame: &mut Frame<'_>, area: Rect, app: &mut App) {
     }
     for (place, item) in shown.iter().enumerate().skip(top).take(seen) {
         let mark = if place == picker.at { "› " } else { "  " };
-        let label = clip_words(&clean_line(&item.label), room.saturating_sub(2));
+        // A long message leaves half of the row to the time and the changes.
+        let detail = match picker.what {
+            For::Rewind => (2 + width(&item.detail)).min(room / 2),
+            _ => 0,
+        };
+        let label = clip_words(&clean_line(&item.label), room.saturating_sub(2 + detail));
         let left = room.saturating_sub(2 + width(&label) + 2);
         let mut line = Line::from(vec![
             Span::styled(mark, theme.accent),
