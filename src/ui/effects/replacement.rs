@@ -43,13 +43,23 @@ impl Effects {
 pub(super) fn item(figures: &Figures, name: String) -> PickerItem {
     let info = figures.of(&name);
     let prices = info.prices.map(|prices| {
-        let (input, output) = (prices.input, prices.output);
-        format!(" · ${input:.2} in, ${output:.2} out a million")
+        let [input, output] = [prices.input, prices.output].map(|usd| {
+            let usd = format!("{usd:.2}");
+            usd.strip_suffix(".00").map(str::to_string).unwrap_or(usd)
+        });
+        format!(" · ${input} in / ${output} out per 1M tokens")
     });
-    let ends = info.ends.map(|day| format!(" · ends {day}"));
+    let ends = info.ends.map(|day| {
+        let verb = if day <= date_at(now_ms()) {
+            "ended"
+        } else {
+            "ends"
+        };
+        format!(" · {verb} {day}")
+    });
     let (prices, ends) = (prices.unwrap_or_default(), ends.unwrap_or_default());
     PickerItem {
-        detail: format!("{} tokens{prices}{ends}", figure(info.context_window)),
+        detail: format!("{} tokens{ends}{prices}", figure(info.context_window)),
         label: name.clone(),
         value: name,
     }
@@ -89,4 +99,27 @@ pub(super) fn offered(ctx: &AppContext, provider: &str, key: Option<Secret>) -> 
     let models = Models::new(ctx.config().clone(), ctx.env.clone());
     let asked = super::block_on(models.offered(provider, key));
     asked.unwrap_or_else(|error| ModelList::Unknown(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn a_row_has_the_window_and_the_end_before_the_prices() {
+        let of = |ends: &str| {
+            let text = format!(
+                "[models.\"p/m\"]\ncontext_window = 32000\ninput_price = 3.0\n\
+                 output_price = 0.5\nends = {ends:?}\n"
+            );
+            let config: Config = toml::from_str(&text).unwrap();
+            item(&Figures::new(&config), "p/m".into()).detail
+        };
+        let prices = "$3 in / $0.50 out per 1M tokens";
+        for (ends, said) in [("2020-01-31", "ended"), ("2999-01-31", "ends")] {
+            let want = format!("{} tokens · {said} {ends} · {prices}", figure(32_000));
+            assert_eq!(of(ends), want);
+        }
+    }
 }
