@@ -23,6 +23,9 @@ const ENDS_SENTENCE: [char; 9] = ['.', ',', ';', ':', '!', '?', ')', ']', '}'];
 /// Maximum number of files that are offered.
 const MAX_FILES: usize = 200;
 
+/// The same for a search in all files of the workspace.
+const MAX_FOUND: usize = 5 * MAX_LINES;
+
 #[derive(Debug)]
 pub(super) struct Popup {
     /// The start of the word that is completed.
@@ -129,9 +132,14 @@ impl Popup {
     /// Returns the number of items, and how to see all. `None`: all are shown.
     pub(super) fn more(&self) -> Option<String> {
         let count = self.items.len();
-        let or_more = if count == MAX_FILES { " or more" } else { "" };
-        (count > MAX_LINES)
-            .then(|| format!("{count}{or_more} match · ↑↓ shows all · type to narrow"))
+        let is_file = |item: &&Suggestion| matches!(item, Suggestion::File(_));
+        let files = self.items.iter().filter(is_file).count();
+        let what = match files {
+            MAX_FOUND | MAX_FILES.. => format!("{count} or more files match · ↑↓ moves"),
+            _ if count == MAX_FILES => format!("{count} or more match · ↑↓ moves"),
+            _ => format!("{count} match · ↑↓ shows all"),
+        };
+        (count > MAX_LINES).then(|| format!("{what} · type to narrow"))
     }
 }
 
@@ -237,7 +245,7 @@ fn file_items(before: &str, around: &ComposerContext<'_>) -> Option<(usize, Vec<
     let found = match outside(query) {
         Some(written) => elsewhere(written, query, files, around),
         None if query.ends_with('/') => files.below(query, MAX_FILES),
-        None => files.search(query, 5 * MAX_LINES),
+        None => files.search(query, MAX_FOUND),
     };
     // Typed in full: there is nothing to complete, but in a folder.
     let whole = found.iter().any(|path| path == query);
@@ -321,6 +329,19 @@ mod tests {
         );
         assert_eq!(popup.more(), Some(more));
         assert_eq!(Popup::open("/mode", "", &around()).unwrap().more(), None);
+    }
+
+    #[test]
+    fn a_search_that_stopped_says_or_more() {
+        let of = |count| Popup {
+            start: 0,
+            items: vec![Suggestion::File("a.rs".into()); count],
+            selected: 0,
+        };
+        let more = "40 or more files match · ↑↓ moves · type to narrow";
+        assert_eq!(of(MAX_FOUND).more().as_deref(), Some(more));
+        let all = "39 match · ↑↓ shows all · type to narrow";
+        assert_eq!(of(MAX_FOUND - 1).more().as_deref(), Some(all));
     }
 
     #[test]
