@@ -269,6 +269,8 @@ fn a_question_that_is_answered_elsewhere_closes() {
     let (mut stage, id) = asked();
     stage.log(entry::done(id, "it was quicker"));
     stage.does_not_see("asks you");
+    // The end of the call is in the conversation, as that of a stop.
+    stage.does_not_see("settled elsewhere");
 }
 
 #[test]

@@ -312,7 +312,8 @@ impl Questions {
         if !(ends && self.form.as_ref().is_some_and(is_it)) {
             return Vec::new();
         }
-        if let Some(form) = self.close_form(now_ms) {
+        // The end of the call, as by a stop, is in the conversation.
+        if let Some(form) = self.close_form(now_ms).filter(|_| !decides) {
             let server = one_line(form.entry.question.asker(), 20);
             self.changes.hint = Some(format!("what {server} asked was settled elsewhere"));
         }
