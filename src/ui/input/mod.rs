@@ -32,8 +32,8 @@ const ESCAPE_WAIT: Duration = Duration::from_millis(50);
 /// The same over ssh, which splits keys.
 const REMOTE_ESCAPE_WAIT: Duration = Duration::from_millis(350);
 
-/// The kind of a letter with Alt that came late after its escape byte: it may be Esc and the
-/// letter.
+/// The kind of a letter with Alt that came late after its escape byte, or over ssh: it may be Esc
+/// and the letter.
 pub(crate) const SPLIT: KeyEventKind = KeyEventKind::Repeat;
 
 /// Maximum wait for the rest of an incomplete sequence or character.
@@ -190,7 +190,12 @@ impl Input {
         } else if self.pending.is_empty() {
             return None;
         } else if self.pending.iter().any(|b| *b != 0x1b) {
-            SEQUENCE_WAIT
+            // A network splits a key after any byte.
+            SEQUENCE_WAIT.max(if self.is_remote {
+                REMOTE_ESCAPE_WAIT
+            } else {
+                ESCAPE_WAIT
+            })
         } else if self.is_kitty {
             PASTE_SILENCE
         } else if self.is_remote {
@@ -260,8 +265,13 @@ impl Input {
                 }
                 sequence::Parsed::Event(event) => {
                     self.is_split = false;
+                    // Over ssh, Esc and a letter typed after it may arrive together.
+                    let letter = self.pending.strip_prefix(b"\x1b");
+                    let letter = letter.filter(|_| self.is_remote && !self.is_kitty);
+                    let letter = letter.and_then(decode::only_character);
+                    let letter = letter.filter(|letter| !letter.is_control());
+                    events.push(letter.map_or(event, split));
                     self.pending.clear();
-                    events.push(event);
                 }
                 sequence::Parsed::Escape => {
                     self.keep_escape();
