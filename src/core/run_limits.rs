@@ -59,5 +59,23 @@ pub fn cost(state: &State, price: &Pricing) -> Option<f64> {
     let of_model = |(model, all): (&String, &Vec<_>)| -> Option<f64> {
         all.iter().map(|usage| price(model, usage)).sum()
     };
-    state.spent.iter().map(of_model).sum()
+    // The sum of no floats is -0.0.
+    state
+        .spent
+        .iter()
+        .map(of_model)
+        .sum::<Option<f64>>()
+        .map(|usd| usd + 0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_spent_costs_a_positive_zero() {
+        let price: Pricing = std::sync::Arc::new(|_, _| Some(1.0));
+        let nothing = cost(&State::default(), &price).unwrap();
+        assert!(nothing.is_sign_positive(), "{nothing:?}");
+    }
 }
