@@ -8,8 +8,9 @@
 //! does not count, such as changed lines.
 
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{ChildStdout, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -86,7 +87,7 @@ impl Effects {
 /// Runs the command, and returns the line to show.
 ///
 /// # Errors
-/// It failed and printed nothing.
+/// It failed and printed nothing: the first line of its errors, if there is one.
 fn run(command: &str, state: &Value, unseen: &[String], folder: &Path) -> io::Result<String> {
     let arguments = ["-c", SCRIPT, "sh", command].map(str::to_string);
     let mut process = limited::command(PATIENCE, "sh", &arguments)?;
@@ -96,21 +97,36 @@ fn run(command: &str, state: &Value, unseen: &[String], folder: &Path) -> io::Re
     process
         .env("REWAKE_STATUS", state.to_string())
         .current_dir(folder)
-        .stdout(Stdio::piped());
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let began = Instant::now();
     let mut child = process.spawn()?;
     // Held until the end, so that it notices the death of this program.
     let _held = child.stdin.take();
+    let until = began + PATIENCE + Duration::from_secs(1);
     let mut printed = Vec::new();
+    // Its errors are read meanwhile: a full or closed pipe would end it.
+    let errors = child.stderr.take().map(|mut errors| {
+        std::thread::spawn(move || {
+            let first = read_until(&mut errors, until);
+            let mut has_more = || read_until(&mut errors, until).is_ok_and(|more| !more.is_empty());
+            while Instant::now() < until && has_more() {}
+            first
+        })
+    });
     if let Some(stdout) = child.stdout.take() {
-        printed = read_until(stdout, began + PATIENCE + Duration::from_secs(1))?;
+        printed = read_until(stdout, until)?;
     }
     let status = child.wait()?;
     if printed.is_empty() && !status.success() {
-        let why = if began.elapsed() >= PATIENCE {
-            format!("no end after {} s", PATIENCE.as_secs())
-        } else {
-            format!("{status}, nothing printed")
+        let errors = errors.and_then(|errors| errors.join().ok()?.ok());
+        let errors = line(&String::from_utf8_lossy(&errors.unwrap_or_default()));
+        let why = match errors.as_str() {
+            _ if began.elapsed() >= PATIENCE => {
+                format!("did not end within {} s", PATIENCE.as_secs())
+            }
+            "" => format!("{status}, nothing printed"),
+            errors => format!("{status}: {errors}"),
         };
         return Err(io::Error::other(why));
     }
@@ -119,19 +135,19 @@ fn run(command: &str, state: &Value, unseen: &[String], folder: &Path) -> io::Re
 
 /// Reads to the end, to the maximum size, or until this time: a process that left the group can
 /// have the pipe open for longer than the command runs.
-fn read_until(mut stdout: ChildStdout, until: Instant) -> io::Result<Vec<u8>> {
+fn read_until(mut output: impl Read + AsFd, until: Instant) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; MAX_OUTPUT_BYTES];
     let mut count = 0;
     while count < bytes.len() {
         let left = until.saturating_duration_since(Instant::now());
-        let mut fds = [PollFd::new(&stdout, PollFlags::IN)];
+        let mut fds = [PollFd::new(&output, PollFlags::IN)];
         match poll(&mut fds, Timespec::try_from(left).ok().as_ref()) {
             Ok(0) => break,
             Ok(_) => {}
             Err(Errno::INTR) => continue,
             Err(error) => return Err(error.into()),
         }
-        match stdout.read(&mut bytes[count..])? {
+        match output.read(&mut bytes[count..])? {
             0 => break,
             read => count += read,
         }

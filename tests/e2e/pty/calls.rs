@@ -229,9 +229,14 @@ fn a_status_command_that_hangs_is_ended_and_holds_nothing_up() {
     terminal.chooses("y");
     terminal.sees("Done.");
     wait_for(&home, "runs");
-    terminal.sees("status_command failed: no end after 5 s");
+    terminal.sees("status_command failed: did not end within 5 s");
     with_status(&home, "exit 3");
     terminal.sees("status_command failed: exit status: 3, nothing printed");
+    with_status(&home, "printf '\\033[31moops\\nmore\\n' >&2; exit 3");
+    terminal.sees("status_command failed: exit status: 3: oops");
+    // More errors than a pipe holds end nothing.
+    with_status(&home, "yes | head -c 200000 >&2; echo it went on");
+    terminal.sees("it went on");
 }
 
 /// A process that left the group has the pipe open until the end of the test.
