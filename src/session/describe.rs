@@ -620,7 +620,12 @@ fn answered(
     answer: &FormAnswer,
     by: &str,
 ) -> String {
+    let is_question = |field: &&Field| !field.name.ends_with("_other");
     let asked = match question {
+        Some(of_model) if of_model.is_of_model() && of_model.message.contains('\n') => {
+            let questions = fields(question).iter().filter(is_question).count();
+            format!("the agent asked {}", count(questions, "question"))
+        }
         Some(question) => {
             let asker = one_line(question.asker(), SERVER_CHARS);
             format!("{asker} asked: {}", one_line(&question.line(), ASKED_CHARS))
@@ -632,9 +637,10 @@ fn answered(
         FormAnswer::Decline => "declined",
         FormAnswer::Cancel => "closed without an answer",
     };
+    let is_of_model = question.is_some_and(ServerQuestion::is_of_model);
+    let between = if is_of_model { "; " } else { ", " };
     let values = match answer {
         FormAnswer::Accept { values } => {
-            let is_of_model = question.is_some_and(ServerQuestion::is_of_model);
             let is_blank = |value: &Value| match value {
                 Value::String(text) => text.trim().is_empty(),
                 Value::Array(all) => all.is_empty(),
@@ -651,7 +657,12 @@ fn answered(
                     title => title,
                 };
                 let name = one_line(name, VALUE_CHARS);
-                format!("{name} {}", one_line(&value.to_string(), VALUE_CHARS))
+                let (gap, value) = if is_of_model {
+                    (": ", plain(value))
+                } else {
+                    (" ", value.to_string())
+                };
+                format!("{name}{gap}{}", one_line(&value, VALUE_CHARS))
             };
             values.into_iter().map(value).collect()
         }
@@ -659,9 +670,18 @@ fn answered(
     };
     let values = match values.is_empty() {
         true => String::new(),
-        false => format!(": {}", one_line(&values.join(", "), VALUES_CHARS)),
+        false => format!(": {}", one_line(&values.join(between), VALUES_CHARS)),
     };
     format!("{asked} · {what} {by}{values}")
+}
+
+/// Returns a value without the marks of JSON: `report, cli`.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(all) => all.iter().map(plain).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
 }
 
 fn fields(question: Option<&ServerQuestion>) -> &[Field] {

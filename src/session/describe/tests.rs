@@ -337,9 +337,9 @@ fn an_answer_to_the_model_names_only_what_the_person_gave() {
     };
     let call = CallId { reply: 1, index: 0 };
     for (picked, own, want) in [
-        ("red", "", "Colour \"red\""),
-        ("", "blue", "in your own words \"blue\""),
-        ("red", "dark", "Colour \"red\", in your own words \"dark\""),
+        ("red", "", "Colour: red"),
+        ("", "blue", "in your own words: blue"),
+        ("red", "dark", "Colour: red; in your own words: dark"),
     ] {
         let values = [("q1", picked), ("q1_other", own)];
         let values = values.map(|(name, value)| (name.to_string(), Value::from(value)));
@@ -350,4 +350,24 @@ fn an_answer_to_the_model_names_only_what_the_person_gave() {
         let asked = "the agent asked: Which colour? · answered by you: ";
         assert_eq!(line, format!("{asked}{want}"));
     }
+    let mut two = question;
+    two.message = "1. Which colour?\n2. Which parts?".into();
+    let RequestedAnswer::Form { fields } = &mut two.wanted else {
+        panic!("no form");
+    };
+    let choices = vec![];
+    let (min, max) = (None, None);
+    let kind = FieldKind::SomeOf { choices, min, max };
+    fields.push(field("q2", "Parts", kind));
+    let values = [
+        ("q1".to_string(), Value::from("red")),
+        ("q2".to_string(), Value::from(vec!["lid", "base"])),
+    ];
+    let answer = FormAnswer::Accept {
+        values: values.into_iter().collect(),
+    };
+    assert_eq!(
+        answered(Some(&two), call, &answer, "by you"),
+        "the agent asked 2 questions · answered by you: Colour: red; Parts: lid, base"
+    );
 }
