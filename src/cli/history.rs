@@ -93,7 +93,9 @@ fn list(ctx: &AppContext, limit: u32) -> Result<u8, CliError> {
             }
         };
         let seen = glance(&store, info, GLANCE_ENTRIES);
-        let state = ctx.session_list().standing(info, &seen).word();
+        let sessions = ctx.session_list();
+        let state = sessions.standing(info, &seen);
+        let state = sessions.state_word(&store, &info.id, state);
         let place = if info.workspace == here {
             "here".to_string()
         } else {
@@ -188,7 +190,7 @@ fn label(info: &SessionInfo, seen: &SessionSummary) -> String {
 
 /// Returns the note that a list is cut.
 fn cut(shown: &str) -> String {
-    format!("only the newest {shown}: --limit shows up to 200, and --json with --before the others")
+    format!("the newest {shown}; --limit N shows up to 200; page further with --json --before")
 }
 
 fn search(ctx: &AppContext, query: &str, limit: u32) -> Result<u8, CliError> {

@@ -2,13 +2,16 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::edited::EditorFiles;
 use super::summary::{GLANCE_ENTRIES, SessionState, SessionSummary, glance};
+use super::waits::only_waits_for_person;
 use super::{AppContext, SessionError};
 use crate::core::ending::{Ending, UNANSWERED};
 use crate::core::entry::{Entry, SaveReason};
 use crate::core::marks::title_line;
+use crate::core::settings::Pricing;
 use crate::core::text::session_name;
 use crate::store::{SessionFilter, SessionInfo, SessionLock, Store, StoreError};
 
@@ -98,6 +101,17 @@ impl SessionList {
                 ),
             },
             false => SessionState::Ended(glance.ending()),
+        }
+    }
+
+    /// Returns the state as lists show it to a person, who may be what the session waits for. A
+    /// limit of cost is not checked.
+    pub fn state_word(&self, store: &Store, session: &str, state: SessionState) -> &'static str {
+        let free: Pricing = Arc::new(|_, _| Some(0.0));
+        let waits = || only_waits_for_person(store, session, &free).unwrap_or(false);
+        match state {
+            SessionState::InUse { works: true, .. } if waits() => "waits for you",
+            state => state.word(),
         }
     }
 

@@ -175,6 +175,8 @@ struct Row {
     /// The time of its last entry: UTC, milliseconds since 1970.
     updated_ms: i64,
     standing: SessionState,
+    /// The same in words.
+    state: &'static str,
     entries: u64,
     bytes: u64,
     model: Option<String>,
@@ -187,7 +189,7 @@ struct Row {
     snippet: Option<String>,
 }
 
-/// Details of the chosen row, a line each.
+/// Details of the chosen row. The messages are as they were written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct About {
     by_user: Option<String>,

@@ -24,7 +24,7 @@ use crate::session::{
     glance, now_ms, still_running,
 };
 use crate::store::{self, ListPosition, MessageMatch, SessionInfo, SessionKey, Store, StoreError};
-use crate::ui::text::clean_line;
+use crate::ui::text::{clean_line, dollars};
 use crate::ui::transcript::Transcript;
 
 const PAGE_ROWS: usize = 200;
@@ -40,6 +40,8 @@ const PLACED_EDITS: usize = 8;
 const MARK_ENTRIES: u64 = 50;
 /// Number of entries at the end of a session that are searched for its last messages.
 const ABOUT_ENTRIES: u64 = 50;
+/// Maximum size of each of them: more than a screen shows.
+const ABOUT_BYTES: usize = 8_000;
 
 /// Maximum number of entries that are read for all sessions of a page, from their ends. Beyond this
 /// limit, sessions are named by their titles.
@@ -213,6 +215,8 @@ impl<'a> HistoryReader<'a> {
             known.cost(&info.usage)
         });
         let tokens = info.usage.all();
+        let sessions = self.ctx.session_list();
+        let standing = sessions.standing(&info, &glance);
         let snippet = self.list.snippets.get(&key);
         Row {
             title: match &info.replica {
@@ -222,11 +226,12 @@ impl<'a> HistoryReader<'a> {
             workspace: one_clean_line(&info.workspace),
             place: one_clean_line(&self.place(&info.workspace)),
             updated_ms: info.updated_ms,
-            standing: self.ctx.session_list().standing(&info, &glance),
+            standing,
+            state: sessions.state_word(&self.store, &info.id, standing),
             entries: info.entries,
             bytes: info.bytes,
             cost: match cost {
-                Some(cost) if cost > 0.0 => words::dollars(cost),
+                Some(cost) if cost > 0.0 => dollars(cost),
                 _ => words::tokens(tokens),
             },
             is_fork: info.forked_from.is_some(),
@@ -279,7 +284,9 @@ impl<'a> HistoryReader<'a> {
             .trace(id, None, ABOUT_ENTRIES, |traced| {
                 match &traced.record.entry {
                     said @ Entry::Said { .. } => {
-                        about.by_user = said.typed().map(|text| clean_title(&text));
+                        about.by_user = said
+                            .typed()
+                            .map(|text| clip(&text, ABOUT_BYTES).into_owned());
                         // An older answer does not belong to this message, and neither does older
                         // output.
                         about.by_model = None;
@@ -288,7 +295,7 @@ impl<'a> HistoryReader<'a> {
                     Entry::Replied { blocks, .. } => {
                         let words = Block::texts(blocks).rfind(|text| !text.trim().is_empty());
                         if let Some(words) = words {
-                            about.by_model = Some(clean_title(words));
+                            about.by_model = Some(clip(words, ABOUT_BYTES).into_owned());
                         }
                     }
                     Entry::Finished {

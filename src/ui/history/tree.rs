@@ -377,7 +377,7 @@ impl HistoryRow {
 /// Maximum number of parts on one line.
 const MAX_PARTS: usize = 3;
 
-/// Work on one line: `read 3 · ran cargo test ✗ · edited lexer.rs`.
+/// Work on one line: `3 read-only calls · ran cargo test ✗ · edited lexer.rs`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Parts {
     parts: Vec<WorkPart>,
@@ -437,7 +437,7 @@ impl Parts {
 
     pub(super) fn to_text(&self) -> String {
         let parts = self.parts.iter().map(|part| match part.times {
-            times if part.is_look => format!("read {times}"),
+            times if part.is_look => count(times, "read-only call"),
             1 => part.words.clone(),
             times => format!("{} ×{times}", part.words),
         });

@@ -11,15 +11,6 @@ pub(super) fn tokens(count: u64) -> String {
     }
 }
 
-/// Prices of single answers may have been others: it is about so much.
-pub(super) fn dollars(cost: f64) -> String {
-    match cost {
-        ..0.01 => "~$0.01".to_string(),
-        ..100.0 => format!("~${cost:.2}"),
-        _ => format!("~${cost:.0}"),
-    }
-}
-
 /// Returns the glyph for the state of a session.
 pub(super) fn glyph(standing: SessionState) -> &'static str {
     match standing {
@@ -50,8 +41,6 @@ mod tests {
     fn figures_are_short() {
         assert_eq!(tokens(999_499), "999k tok");
         assert_eq!(tokens(1_000_000), "1.0M tok");
-        assert_eq!(dollars(0.0), "~$0.01");
-        assert_eq!(dollars(1.234), "~$1.23");
     }
 
     #[test]

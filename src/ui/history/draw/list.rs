@@ -10,16 +10,17 @@ use ratatui::widgets::Paragraph;
 
 use super::{MARGIN, both, typed};
 use crate::session::{Ending, SessionState, short_id};
+use crate::ui::history::lines::clean_title;
 use crate::ui::history::list::ListLine as Listed;
 use crate::ui::history::pane::Pane;
 use crate::ui::history::{Row, words};
-use crate::ui::text::{Break, clip, clip_middle, clip_words, width, wrap};
+use crate::ui::text::{Break, clean_line, clip, clip_middle, clip_words, width, wrap};
 use crate::ui::theme::Theme;
 
 /// Minimum columns for the state in words. With fewer, only the glyph shows it.
 const MEDIUM: usize = 64;
 /// Minimum columns for the chosen session beside the list.
-const WIDE: u16 = 140;
+pub(super) const WIDE: u16 = 140;
 const STATE_COLUMNS: usize = 12;
 const AGE_COLUMNS: usize = 6;
 
@@ -50,7 +51,7 @@ impl Pane {
             _ => (body, None),
         };
         if let Some(beside) = beside {
-            let lines = self.chosen(usize::from(beside.width), theme);
+            let lines = self.chosen(beside, theme);
             frame.render_widget(Paragraph::new(lines), beside);
         }
         let columns = usize::from(body.width);
@@ -69,16 +70,17 @@ impl Pane {
     }
 
     /// Returns the facts and the last messages of the chosen session.
-    fn chosen(&self, columns: usize, theme: &Theme) -> Vec<Line<'static>> {
+    fn chosen(&self, area: Rect, theme: &Theme) -> Vec<Line<'static>> {
         let Some(row) = self.list.row() else {
             return Vec::new();
         };
         let edge = [Span::styled("│ ", theme.border)];
-        let columns = columns.saturating_sub(MARGIN.len());
+        let columns = usize::from(area.width).saturating_sub(MARGIN.len());
         let mut lines = Vec::new();
         let mut put = |text: &str, style| {
-            let spans = [Span::styled(text.to_string(), style)];
+            let spans = [Span::styled(clean_line(text).into_owned(), style)];
             lines.extend(wrap(&spans, columns, &edge, &edge, Break::Words));
+            lines.len()
         };
         put(&row.title, theme.heading());
         let at = Timestamp::from_millisecond(row.updated_ms).unwrap_or(Timestamp::UNIX_EPOCH);
@@ -89,10 +91,13 @@ impl Pane {
         let about = self.list.about();
         let said = about.map(|about| [&about.by_user, &about.by_model, &about.output]);
         let styles = [theme.accent, theme.text, theme.dim];
-        for (text, style) in said.into_iter().flatten().zip(styles) {
+        // A long message leaves room for those after it.
+        let rows = usize::from(area.height);
+        let ends = [rows / 3, rows.saturating_sub(3), rows];
+        for ((text, style), end) in said.into_iter().flatten().zip(styles).zip(ends) {
             if let Some(text) = text {
                 put("", theme.dim);
-                put(text, style);
+                text.trim().lines().find(|line| put(line, style) >= end);
             }
         }
         lines
@@ -184,10 +189,16 @@ impl Pane {
         if let Some(about) = self.list.about() {
             let begins = row.title.trim_end_matches('…');
             let is_new = |last: &&String| !last.starts_with(begins);
-            let last = about.by_user.as_ref().filter(is_new);
+            let last = about.by_user.as_deref().map(clean_title);
+            let last = last.as_ref().filter(is_new);
             parts.extend(last.map(|last| format!("last: {last}")));
             parts.extend(about.requests.map(|requests| count(requests, "request")));
-            parts.extend(about.output.clone());
+            parts.extend(
+                about
+                    .output
+                    .as_ref()
+                    .map(|line| format!("last output: {line}")),
+            );
         }
         parts.join(" · ")
     }
@@ -209,7 +220,7 @@ fn session(
         true => ("› ", theme.accent),
         false => (MARGIN, theme.text),
     };
-    let (glyph, state) = (words::glyph(row.standing), row.standing.word());
+    let (glyph, state) = (words::glyph(row.standing), row.state);
     let state_style = match row.standing {
         SessionState::InUse { works: true, .. } => theme.running,
         SessionState::InUse { works: false, .. } => theme.text,

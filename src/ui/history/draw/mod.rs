@@ -14,6 +14,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 
 use super::keys::Hint;
+use super::lines::clean_title;
 use super::pane::{Pane, Question};
 use crate::ui::text::{Break, clip, width, wrap};
 use crate::ui::theme::Theme;
@@ -100,7 +101,10 @@ impl Pane {
         if lines.is_empty() && row.is_some() {
             let last = self.list.about();
             let last = last.and_then(|about| about.by_model.as_deref());
-            lines.push(last.map_or_else(Line::default, |last| dim(&format!("last said: {last}"))));
+            // A wide screen shows it beside the list.
+            let last = last.filter(|_| columns < usize::from(list::WIDE));
+            let last = last.map(|last| dim(&format!("last said: {}", clean_title(last))));
+            lines.push(last.unwrap_or_default());
         }
         lines
     }

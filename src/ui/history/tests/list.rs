@@ -14,6 +14,7 @@ fn sessions_stand_under_their_folders_and_days() {
         pid: Some(4_242),
         works: true,
     };
+    play.pane.list.rows[1].state = "running";
     play.keys(&[KeyCode::Down]);
     play.screens("list");
 }
@@ -158,7 +159,7 @@ fn a_wide_screen_shows_the_chosen_session_beside_the_list() {
     let rows = beside(&play.screen(200, 50));
     assert!(rows[0].starts_with("fix the parser"), "{rows:?}");
     assert!(
-        rows[1].starts_with("anthropic/claude-sonnet-4-5 · ~$"),
+        rows[1].starts_with("anthropic/claude-sonnet-4-5 · $"),
         "{rows:?}"
     );
     assert_eq!(rows[2], "2026-11-21 11:00");
@@ -167,7 +168,21 @@ fn a_wide_screen_shows_the_chosen_session_beside_the_list() {
         rows.contains(&"Now all of them pass.".to_string()),
         "{rows:?}"
     );
+    assert!(!play.screen(200, 50).contains("last said"));
     assert!(beside(&play.screen(120, 40)).is_empty());
+    // A long message has many rows, and leaves room for what is below it.
+    let id = play.pane.list.row().unwrap().id.clone();
+    let about = super::super::About {
+        by_user: Some("request\n".repeat(90)),
+        by_model: Some("answer\n".repeat(90)),
+        output: Some("printed".into()),
+        requests: None,
+    };
+    play.pane.list.learned(&id, about);
+    let rows = beside(&play.screen(200, 50));
+    let count = |text: &str| rows.iter().filter(|row| row.as_str() == text).count();
+    assert!(count("request") > 9 && count("answer") > 9, "{rows:?}");
+    assert_eq!(count("printed"), 1, "{rows:?}");
 }
 
 #[test]
@@ -340,6 +355,32 @@ fn an_export_asks_where_and_says_what_it_wrote() {
 }
 
 #[test]
+fn a_session_that_asks_waits_for_you() {
+    let scene = Scene::new();
+    let mut store = scene.store();
+    let mut head = begin(&mut store, HERE, NOW_MS);
+    let asked = Entry::Asked {
+        call: CallId { reply: 2, index: 0 },
+        why: "commands ask".into(),
+        rule: None,
+        access: None,
+        at: None,
+        form: None,
+    };
+    let call = Block::call("bash", r#"{"command":"cargo test"}"#);
+    let owed = Batch {
+        at_ms: NOW_MS,
+        unfinished: true,
+        entries: vec![said("test it"), replied(vec![call]), asked],
+        ..Batch::default()
+    };
+    store.append(&mut head, &owed).unwrap();
+    let _lock = SessionLock::take(&scene.ctx.paths.data_dir, head.session()).unwrap();
+    let mut play = Play::new(&scene);
+    assert!(play.screen(120, 40).contains("waits for you"));
+}
+
+#[test]
 fn a_session_in_use_is_shown_so_and_not_deleted() {
     let scene = full();
     let mut play = Play::new(&scene);
@@ -353,7 +394,7 @@ fn a_session_in_use_is_shown_so_and_not_deleted() {
     let (pid, works) = (Some(pid), false);
     assert_eq!(row.standing, SessionState::InUse { pid, works });
     // Nothing is to be done in it: it is only open there.
-    assert_eq!(row.standing.word(), "open");
+    assert_eq!(row.state, "open");
     play.control('d');
     play.letters("y");
     let screen = play.screen(120, 40);

@@ -130,7 +130,7 @@ fn the_calls_of_a_request_are_grouped_below_it() {
             .map(|line| line.trim_matches('"').trim_end().to_string())
             .collect::<Vec<_>>()
     };
-    let first = "  ├ read 3 · read gone ✗ · ran python3 test.py ✗";
+    let first = "  ├ 3 read-only calls · read gone ✗ · ran python3 test.py ✗";
     let said = tree(&scene);
     assert!(
         said[0].starts_with("▌ look at them  ") && said[0].ends_with("  12:00"),
@@ -149,7 +149,7 @@ fn the_calls_of_a_request_are_grouped_below_it() {
     fork(&mut store, &head, 6, NOW_MS - HOUR_MS);
     drop(store);
     let forked = tree(&scene);
-    assert_eq!(forked[1], "  ├ read 3 · read gone ✗");
+    assert_eq!(forked[1], "  ├ 3 read-only calls · read gone ✗");
     assert!(
         forked[2].starts_with("  │  └─ ⑂ look at them"),
         "{forked:#?}"
