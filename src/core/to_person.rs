@@ -74,7 +74,10 @@ pub fn to_person<'a>(note: &'a str, about: Option<&About>) -> Cow<'a, str> {
             .lines()
             .next()
             .unwrap_or_default()
-            .replace("the user can be asked", "the model can ask you")
+            .replace(
+                "the user can be asked now",
+                "the model can ask you questions again",
+            )
             .replace("the user cannot be asked", "the model cannot ask you")
             .into(),
         _ => note.into(),
@@ -153,7 +156,7 @@ mod tests {
         let read = |note| to_person(note, Some(&mode)).into_owned();
         assert_eq!(
             read("the mode is plan now; the user can be asked now"),
-            "the mode is plan now; the model can ask you now"
+            "the mode is plan now; the model can ask you questions again"
         );
         // The rest is for the model.
         assert_eq!(

@@ -4,6 +4,8 @@
 //! A report is sent only to a terminal that answered [`ASK`], and withdrawn when the terminal is
 //! given back. Source: <https://www.superlogical.com/rex/docs/build/program-status>, revision 0.4.
 
+use std::path::Path;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -47,10 +49,10 @@ fn status(app: &App) -> (&'static str, &'static str) {
 
 /// Returns the bytes that set the title, and the report if the terminal takes reports.
 pub(super) fn bytes(app: &App) -> String {
-    let name = title_line(
-        session_name(app.session.now.title.as_deref()),
-        TITLE_COLUMNS,
-    );
+    let folder = Path::new(&app.launch.folder).file_name();
+    let folder = folder.map(|name| name.to_string_lossy());
+    let title = app.session.now.title.as_deref().or(folder.as_deref());
+    let name = title_line(session_name(title), TITLE_COLUMNS);
     let name: String = clean_line(&name)
         .chars()
         .filter(|c| !c.is_control())
@@ -92,6 +94,13 @@ mod tests {
             app.session.phase = Phase::Resting(why);
             assert_eq!(status(&app), expected, "{why:?}");
         }
+    }
+
+    #[test]
+    fn before_a_task_the_title_is_the_name_of_the_folder() {
+        let mut app = app();
+        app.launch.folder = "/home/ann/parser".into();
+        assert_eq!(bytes(&app), "\x1b]0;rewake: parser\x07");
     }
 
     #[test]

@@ -219,7 +219,7 @@ fn enter_right_after_a_letter_confirms_nothing() {
         let (mut stage, _) = asked(None);
         stage.keys(letter);
         stage.sees(&format!("› {letter} "));
-        stage.sees("Enter counts in a moment");
+        stage.sees("wait a moment, then press Enter");
         stage.waits(wait);
         stage.presses('\n');
         assert_eq!(decided(&stage), want, "{letter} and Enter after {wait} ms");

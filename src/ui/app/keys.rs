@@ -25,7 +25,7 @@ const QUIT_WAIT_MS: i64 = 2_000;
 const WHEEL_LINES: usize = 3;
 
 /// The hint for an Enter right after a letter.
-const ENTER_TOO_SOON: &str = "press Enter again: right after a letter it does nothing";
+const ENTER_TOO_SOON: &str = "wait a moment, then press Enter";
 
 /// The hint for an Enter that came with the shell command before it.
 pub(super) const ENTER_WAS_PASTED: &str =

@@ -535,7 +535,7 @@ fn keys(asked: &Approval, readiness: Readiness, room: usize) -> String {
             return fitting(&[&long, &short, "to the end first: ↓"], room);
         }
         (Readiness::Quiet, true) => &["wait a moment before you answer", "a moment …"],
-        (Readiness::Typed, true) => &["Enter counts in a moment", "a moment …"],
+        (Readiness::Typed, true) => &["wait a moment, then press Enter", "a moment …"],
         (Readiness::Armed, true) if asked.is_new_file && below_count > 0 => {
             let long =
                 format!("{below} more {lines} · Enter chooses · ↑ ↓ scroll · Esc stops the model");

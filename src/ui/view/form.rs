@@ -464,7 +464,7 @@ fn keys(entry: &FormEntry, readiness: Readiness, room: usize) -> String {
             "Tab to answer",
         ],
         (Readiness::Quiet, ..) => vec!["wait a moment before you answer", "a moment …"],
-        (Readiness::Typed, ..) => vec!["Enter counts in a moment", "a moment …"],
+        (Readiness::Typed, ..) => vec!["wait a moment, then press Enter", "a moment …"],
         (Readiness::Armed, false, _) => vec![&first, &more, "PgDn first"],
         (Readiness::Armed, true, Some(_)) => match entry.letter {
             Some('o') => vec!["Enter opens it · Esc later", "Enter opens"],

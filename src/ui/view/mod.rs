@@ -208,7 +208,7 @@ fn placeholder(frame: &mut Frame<'_>, area: Rect, app: &App) {
         .map
         .hint(Action::Submit, "queues it");
     let words = match app.session.phase {
-        Phase::Working { .. } => &format!("Type on: {queues}"),
+        Phase::Working { .. } => &format!("Type the next message: {queues}"),
         _ => "Describe a task",
     };
     let at = Rect {
