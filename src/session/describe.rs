@@ -131,6 +131,11 @@ pub fn missing_model(entry: &Entry) -> Option<&Failure> {
     }
 }
 
+/// Whether a person chose a setting.
+pub fn is_choice(entry: &Entry) -> bool {
+    matches!(entry, Entry::Chose(_))
+}
+
 /// Returns the start and the exit code of a shell command of the user that ended.
 pub fn end_of_user_command(entry: &Entry) -> Option<(Seq, Option<i32>)> {
     match entry {

@@ -379,7 +379,7 @@ impl AppContext {
         session.settings.renewed = (layers != state.layers || state.version != VERSION)
             .then(|| (VERSION.to_string(), layers));
         session.found = None;
-        // What was chosen in it is no part of the new session.
+        // Choices of its earlier starts do not apply to this one.
         let is_first = |record: &Record| matches!(record.entry, Entry::Opened { .. });
         session.recent.retain(is_first);
         Ok(session)

@@ -187,7 +187,7 @@ fn no_sentence_approves_and_none_of_its_letters_is_lost() {
 fn a_dictated_line_needs_a_separate_enter_to_be_sent() {
     let (mut stage, _) = asked(None);
     types(&mut stage, "also run the linter", |_| 0, 0);
-    stage.sees("press Enter again");
+    stage.sees("wait a moment, then press Enter");
     stage.confirms();
     assert_eq!(stage.sent(), ["also run the linter"]);
     assert_eq!(decided(&stage), 0);

@@ -308,8 +308,8 @@ impl Transcript {
             Some((entry, exit_code)) if described.words().starts_with(YOU_RAN) => {
                 self.user_command_ended(at, entry, exit_code, &described.words());
             }
-            // The start screen stays until something is said.
-            _ if matches!(record.entry, Entry::Chose(_)) && self.has_only_notices() => {
+            // The start screen stays until the first message.
+            _ if describe::is_choice(&record.entry) && self.has_only_notices() => {
                 self.add_notice(Tone::Calm, described.title);
             }
             _ => self.add(at, described),
