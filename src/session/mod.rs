@@ -109,6 +109,8 @@ pub use fold_cache::FoldCache;
 pub use fork_files::{ForkFolder, ForkedInto, NotForked};
 pub use given_flags::added_folder;
 pub use missing_sessions::MissingSessions;
+#[cfg(not(feature = "fleet"))]
+pub use no_remote as remote;
 pub use notify_command::{NotifyCommand, RunningNotifiers, notification_line};
 pub use offer::{Details, Offer, StillRunning, still_running};
 pub use permissions::DISK;

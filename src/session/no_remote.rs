@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use super::{AppContext, Post, SessionError};
+use super::{AppContext, Post, Question, SessionError, Steering};
 use crate::shared::SharedError;
 use crate::store::Store;
 
@@ -13,7 +13,14 @@ pub struct Remote {
     nowhere: Infallible,
 }
 
-fn none() -> SessionError {
+/// A copy of a session of a database.
+pub struct Copied {
+    pub id: String,
+    pub notes: Vec<String>,
+}
+
+/// Returns the error of a build without shared sessions.
+pub fn none() -> SessionError {
     SharedError::setup(
         "this build of rewake has no shared sessions",
         "build it with the feature `fleet`",
@@ -33,6 +40,27 @@ impl Remote {
     pub fn pull(&mut self, _: &mut Store) -> Result<(), SessionError> {
         match self.nowhere {}
     }
+}
+
+/// # Errors
+/// Always.
+pub fn copy(_: &AppContext, _: &mut Store, _: &str) -> Result<Copied, SessionError> {
+    Err(none())
+}
+
+/// # Errors
+/// Always.
+pub fn steering(_: &AppContext, _: &str) -> Result<(Steering, String), SessionError> {
+    Err(none())
+}
+
+/// # Errors
+/// Always.
+pub fn each_questions(
+    _: &AppContext,
+    _: &mut dyn FnMut(Result<Vec<Question>, SessionError>),
+) -> Result<(), SessionError> {
+    Err(none())
 }
 
 /// # Errors

@@ -5,7 +5,7 @@
 use std::io::Seek;
 
 use super::shared::{fleet_address, update_shared};
-use super::steer::{Delivery, Outgoing, Post, Receipt};
+use super::steer::{Delivery, Outgoing, Post, Question, Receipt, Steering};
 use super::{AppContext, SessionError};
 use crate::bundle::{Bundle, BundleError, Importer, InputFile};
 use crate::core::signal::Signal;
@@ -17,6 +17,9 @@ use crate::shared::reader::{SharedSession, bundle, part_after};
 use crate::store::{SessionLock, Store, now_ms, shared};
 use crate::tools;
 use crate::workspace::root_text;
+
+/// Maximum size of what one session asks, bytes.
+const MAX_QUESTION_BYTES: usize = 4 << 20;
 
 /// Runs requests to the database.
 pub fn blocking<T, E: From<SharedError>>(work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
@@ -111,6 +114,53 @@ pub fn post(ctx: &AppContext, session: &str) -> Result<Post, SessionError> {
     Ok(Box::new(move |outgoing| {
         Ok(blocking(send(&address, &session, outgoing))?)
     }))
+}
+
+/// Returns the sender to the session whose ID begins so, and its ID.
+///
+/// # Errors
+/// It is not in the database.
+pub fn steering(ctx: &AppContext, beginning: &str) -> Result<(Steering, String), SessionError> {
+    let address = fleet_address(ctx)?;
+    let found = blocking(async { Connection::connect(&address).await?.find(beginning).await })?;
+    Ok((ctx.steering().by(post(ctx, &found.id)?), found.id))
+}
+
+/// Gives the open questions of all sessions of the database, session by session, or the error of one
+/// that cannot be read. So only one of them is in memory.
+///
+/// # Errors
+/// The database or the store cannot be read.
+pub fn each_questions(
+    ctx: &AppContext,
+    give: &mut dyn FnMut(Result<Vec<Question>, SessionError>),
+) -> Result<(), SessionError> {
+    let address = fleet_address(ctx)?;
+    let asking = blocking(async { Connection::connect(&address).await?.asking().await })?;
+    let mut store = ctx.open_store()?;
+    for session in asking {
+        give(questions_of(ctx, &mut store, &session.id));
+    }
+    Ok(())
+}
+
+fn questions_of(
+    ctx: &AppContext,
+    store: &mut Store,
+    session: &str,
+) -> Result<Vec<Question>, SessionError> {
+    let copied = copy(ctx, store, session)?;
+    let info = store.history().find(&copied.id)?;
+    let mut questions = ctx.steering().questions_of(store, &info)?;
+    for question in &mut questions {
+        question.is_live = copied.of.held;
+    }
+    let bytes = |q: &Question| q.call.arguments.len() + q.asked.why.len();
+    if questions.iter().map(bytes).sum::<usize>() > MAX_QUESTION_BYTES {
+        let what = format!("session {session}: its question is too large");
+        return Err(SharedError::Failed { what }.into());
+    }
+    Ok(questions)
 }
 
 async fn send(

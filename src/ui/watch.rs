@@ -16,9 +16,6 @@ use crate::core::entry::{CallId, Seq};
 use crate::core::state::State;
 use crate::engine::{Command, Event, child_question};
 use crate::model::Delta;
-#[cfg(not(feature = "fleet"))]
-use crate::session::no_remote::{Remote, post};
-#[cfg(feature = "fleet")]
 use crate::session::remote::{Remote, post};
 use crate::session::{AppContext, QuestionChoice, SessionError, SteerError, sandbox};
 use crate::shared::SharedError;
