@@ -4,26 +4,27 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::shared::{SharedCommand, SharedFlag};
 use crate::core::form::{RequestedAnswer, ServerQuestion, takes};
 use crate::core::policy::Sandbox;
 use crate::core::text::session_name;
 use crate::core::visible::visible;
 use crate::report::{CliError, exit, is_written, note, raw};
-use crate::session::{AppContext, FoldCache, Question, ago, now_ms, sandbox, short_id};
+use crate::session::{
+    AppContext, FoldCache, Question, SessionError, ago, now_ms, remote, sandbox, short_id,
+};
 use crate::ui::call_in_words;
 
 /// Interval for checking for new questions.
 const LOOK: Duration = Duration::from_millis(200);
-#[cfg(feature = "fleet")]
 const LOOK_SHARED: Duration = Duration::from_secs(1);
 
 /// List open questions of all sessions and how to answer them
 #[derive(Debug, Clone, PartialEq, Args)]
+#[command(shared_flag("List those of the shared database", &[]))]
 pub(crate) struct ApprovalsArgs {
-    /// List those of the shared database
-    #[cfg(feature = "fleet")]
-    #[arg(long)]
-    pub shared: bool,
+    #[command(flatten)]
+    pub shared: SharedFlag,
     /// Keep running and print each new question
     #[arg(long)]
     pub watch: bool,
@@ -34,6 +35,12 @@ pub(crate) struct ApprovalsArgs {
 
 /// Prints the questions, oldest first.
 pub(super) fn run(ctx: &AppContext, args: &ApprovalsArgs) -> Result<u8, CliError> {
+    if args.shared.is_given() {
+        return print_each(ctx, args, LOOK_SHARED, |give| {
+            remote::each_questions(ctx, give)?;
+            Ok(true)
+        });
+    }
     let store = super::open_store(ctx)?;
     let mut version = None;
     print_each(ctx, args, LOOK, |give| {
@@ -42,22 +49,14 @@ pub(super) fn run(ctx: &AppContext, args: &ApprovalsArgs) -> Result<u8, CliError
             return Ok(false);
         }
         let (questions, unread) = ctx.steering().questions(&store, &FoldCache::default())?;
-        unread.iter().for_each(|error| give(Err(error.to_string())));
+        unread.into_iter().for_each(|error| give(Err(error)));
         give(Ok(questions));
         Ok(true)
     })
 }
 
-/// Prints the questions in the shared database, oldest first.
-#[cfg(feature = "fleet")]
-pub(super) fn run_shared(ctx: &AppContext, args: &ApprovalsArgs) -> Result<u8, CliError> {
-    print_each(ctx, args, LOOK_SHARED, |give| {
-        super::shared::each_questions(ctx, give).map(|()| true)
-    })
-}
-
 /// Takes the open questions of some sessions, or the error of one that cannot be read.
-type Give<'a> = &'a mut dyn FnMut(Result<Vec<Question>, String>);
+type Give<'a> = &'a mut dyn FnMut(Result<Vec<Question>, SessionError>);
 
 /// Prints each question once. `look` returns false if nothing changed.
 fn print_each(

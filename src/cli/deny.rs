@@ -2,20 +2,20 @@
 
 use clap::Args;
 
-use super::steer;
+use super::shared::{SharedCommand, SharedFlag};
+use super::steer::SteeredSession;
 use crate::core::entry::{CallId, Verdict};
 use crate::report::CliError;
 use crate::session::{AppContext, denial};
 
 /// Deny a call that needs approval
 #[derive(Debug, Clone, PartialEq, Default, Args)]
+#[command(shared_flag("The session is in the shared database", &[]))]
 pub(crate) struct DenyArgs {
     /// Session ID or its beginning (@here: newest session of this folder)
     pub id: String,
-    /// The session is in the shared database
-    #[cfg(feature = "fleet")]
-    #[arg(long)]
-    pub shared: bool,
+    #[command(flatten)]
+    pub shared: SharedFlag,
     /// Call, as `rewake approvals` shows it, and a reason for the model
     #[arg(value_name = "CALL|WHY", num_args = 0..=2)]
     pub rest: Vec<String>,
@@ -35,16 +35,11 @@ impl DenyArgs {
     }
 }
 
-impl DenyArgs {
-    /// Parses them, or says what is wrong.
-    pub(super) fn parsed(&self) -> Result<(Option<CallId>, Verdict), CliError> {
-        self.answer().map_err(CliError::usage)
-    }
-}
-
 pub(super) fn run(ctx: &AppContext, args: &DenyArgs) -> Result<u8, CliError> {
-    let (call, verdict) = args.parsed()?;
-    steer::answer(ctx, &args.id, call, verdict)
+    let (call, verdict) = args.answer().map_err(CliError::usage)?;
+    let mut session = SteeredSession::find(ctx, &args.id, args.shared)?;
+    let receipt = session.answer(call, verdict)?;
+    Ok(session.report(receipt.sending))
 }
 
 #[cfg(test)]

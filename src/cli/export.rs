@@ -7,20 +7,20 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::bundle::{self, FilesArg, ToExport};
+use super::shared::{SharedCommand, SharedFlag};
 use crate::report::{CliError, exit};
 use crate::session::AppContext;
 use crate::session::export::{Format, Replace, to_file};
 
 /// Export a session as Markdown or JSON, or sessions as a bundle
 #[derive(Debug, Clone, PartialEq, Args)]
+#[command(shared_flag("Copy the sessions from the shared database first", &["all"]))]
 pub(crate) struct ExportArgs {
     /// Session ID or its beginning
     #[arg(value_name = "ID", required_unless_present = "all")]
     pub ids: Vec<String>,
-    /// Copy the sessions from the shared database first
-    #[cfg(feature = "fleet")]
-    #[arg(long, conflicts_with = "all")]
-    pub shared: bool,
+    #[command(flatten)]
+    pub shared: SharedFlag,
     /// Export one JSON object with every entry of the log
     #[arg(long)]
     pub json: bool,
@@ -42,9 +42,11 @@ pub(crate) struct ExportArgs {
 }
 
 pub(super) fn run(ctx: &AppContext, args: &ExportArgs) -> Result<u8, CliError> {
+    let ids = args.ids.iter().map(|id| args.shared.local_id(ctx, id));
+    let ids: Vec<String> = ids.collect::<Result<_, _>>()?;
     if let Some(to) = &args.bundle {
         let wanted = ToExport {
-            ids: &args.ids,
+            ids: &ids,
             all: args.all,
             files: args.files,
             force: args.force,
@@ -54,7 +56,7 @@ pub(super) fn run(ctx: &AppContext, args: &ExportArgs) -> Result<u8, CliError> {
     if args.force && args.output.is_none() {
         return Err(CliError::usage("--force needs --output or --bundle"));
     }
-    let [id] = args.ids.as_slice() else {
+    let [id] = ids.as_slice() else {
         let error = CliError::usage("a document has one session");
         return Err(error.with_hint("--bundle FILE takes several"));
     };

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::shared::{SharedCommand, SharedFlag};
 use crate::report::{CliError, exit, line, note};
 use crate::session::{AppContext, ForkFolder, NotForked, Parting, now_ms, short_id};
 
 /// Copy a session and print the ID of the copy
 #[derive(Debug, Clone, PartialEq, Default, Args)]
+#[command(shared_flag("Copy the session from the shared database first", &[]))]
 pub(crate) struct ForkArgs {
     /// Session ID or its beginning
     pub id: String,
-    /// Copy the session from the shared database first
-    #[cfg(feature = "fleet")]
-    #[arg(long)]
-    pub shared: bool,
+    #[command(flatten)]
+    pub shared: SharedFlag,
     /// End the copy after this entry, as `rewake show` numbers them
     #[arg(long, value_name = "ENTRY")]
     pub at: Option<u64>,
@@ -28,8 +28,9 @@ pub(crate) struct ForkArgs {
 }
 
 pub(super) fn run(ctx: &AppContext, wanted: &ForkArgs) -> Result<u8, CliError> {
+    let id = wanted.shared.local_id(ctx, &wanted.id)?;
     let mut store = super::open_store(ctx)?;
-    let info = store.history().find(&wanted.id)?;
+    let info = store.history().find(&id)?;
     let parting = wanted.at.map_or(Parting::End, Parting::Behind);
     let folder = match (&wanted.files, &wanted.worktree) {
         (Some(folder), _) => Some(ForkFolder::Folder(folder.clone())),

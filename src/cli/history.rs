@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::shared::{self, SharedCommand, SharedFlag};
 use super::time::local_time;
 use crate::core::marks::title_line;
 use crate::core::text::{count, session_name};
@@ -24,11 +25,13 @@ const TITLE_CHARS: usize = 200;
 
 /// List sessions, or search them for QUERY
 #[derive(Debug, Clone, PartialEq, Default, Args)]
+#[command(shared_flag(
+    "Print the sessions of the shared database",
+    &["query", "limit", "before", "folder"]
+))]
 pub(crate) struct HistoryArgs {
-    /// Print the sessions of the shared database
-    #[cfg(feature = "fleet")]
-    #[arg(long, conflicts_with_all = ["query", "limit", "before", "folder"])]
-    pub shared: bool,
+    #[command(flatten)]
+    pub shared: SharedFlag,
     /// Words to search for in messages, calls and output
     #[arg(value_name = "QUERY")]
     pub query: Vec<String>,
@@ -47,6 +50,9 @@ pub(crate) struct HistoryArgs {
 }
 
 pub(super) fn run(ctx: &AppContext, args: HistoryArgs) -> Result<u8, CliError> {
+    if args.shared.is_given() {
+        return shared::list(ctx, args.json);
+    }
     if args.json {
         return json(ctx, args);
     }

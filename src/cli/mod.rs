@@ -49,8 +49,9 @@ mod send;
 #[cfg(feature = "serve")]
 pub(crate) mod serve;
 mod set;
-#[cfg(feature = "fleet")]
 mod shared;
+#[cfg(feature = "fleet")]
+mod shared_list;
 mod show;
 mod stats;
 mod steer;
@@ -72,8 +73,6 @@ use clap::error::{ContextKind, ContextValue};
 use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::config::{Env, Paths};
-#[cfg(feature = "fleet")]
-use crate::core::{entry::Verdict, signal::Signal};
 use crate::headless::failed_start;
 use crate::report::{CliError, exit, lost_output, note, print, raw};
 use crate::session::AppContext;
@@ -225,86 +224,31 @@ fn dispatch(cli: Cli, log: &mut Option<WorkerGuard>, is_json: bool) -> Result<u8
         Command::Models(args) => models::run(&place()?.config()?, &args),
         Command::Permissions(args) => permissions::run(&place()?.config()?, &args),
         // These only read the store.
-        #[cfg(feature = "fleet")]
-        Command::History(args) if args.shared => {
-            shared::list(&place()?.of_person()?.look(log)?, args.json)
-        }
-        #[cfg(feature = "fleet")]
-        Command::Show(mut args) if args.shared => {
-            let ctx = place()?.of_person()?.work(log)?;
-            args.id = shared::copy(&ctx, &args.id)?;
-            show::run(&ctx, &args)
-        }
-        #[cfg(feature = "fleet")]
-        Command::Export(mut args) if args.shared => {
-            let ctx = place()?.of_person()?.work(log)?;
-            for id in &mut args.ids {
-                *id = shared::copy(&ctx, id)?;
-            }
-            export::run(&ctx, &args)
-        }
-        #[cfg(feature = "fleet")]
-        Command::Fork(mut args) if args.shared => {
-            let ctx = place()?.of_person()?.work(log)?;
-            args.id = shared::copy(&ctx, &args.id)?;
-            fork::run(&ctx, &args)
-        }
-        #[cfg(feature = "fleet")]
-        Command::Send(args) if args.shared => {
-            send::run_shared(&place()?.of_person()?.work(log)?, &args)
-        }
-        #[cfg(feature = "fleet")]
-        Command::Stop(args) if args.shared => {
-            shared::send_signal(&place()?.of_person()?.work(log)?, &args.id, Signal::STOP)
-        }
-        #[cfg(feature = "fleet")]
-        Command::Pause(args) if args.shared => {
-            shared::send_signal(&place()?.of_person()?.work(log)?, &args.id, Signal::PAUSE)
-        }
-        #[cfg(feature = "fleet")]
-        Command::Unblock(args) if args.shared => {
-            shared::send_signal(&place()?.of_person()?.work(log)?, &args.id, Signal::GoOn)
-        }
-        #[cfg(feature = "fleet")]
-        Command::Approvals(args) if args.shared => {
-            approvals::run_shared(&place()?.of_person()?.work(log)?, &args)
-        }
-        #[cfg(feature = "fleet")]
-        Command::Allow(args) if args.shared => {
-            let ctx = place()?.of_person()?.work(log)?;
-            shared::answer(&ctx, &args.id, args.call, Verdict::Allow)
-        }
-        #[cfg(feature = "fleet")]
-        Command::Deny(args) if args.shared => {
-            let ctx = place()?.of_person()?.work(log)?;
-            let (call, verdict) = args.parsed()?;
-            shared::answer(&ctx, &args.id, call, verdict)
-        }
-        Command::History(args) => history::run(&place()?.look(log)?, args),
-        Command::Show(args) => show::run(&place()?.look(log)?, &args),
+        Command::History(args) => history::run(&args.shared.place(place()?)?.look(log)?, args),
+        Command::Show(args) => show::run(&args.shared.look(place()?, log)?, &args),
         Command::Diff(args) => diff::run(&place()?.look(log)?, &args),
-        Command::Export(args) => export::run(&place()?.look(log)?, &args),
+        Command::Export(args) => export::run(&args.shared.look(place()?, log)?, &args),
         Command::Stats(args) => stats::run(&place()?.look(log)?, &args),
         Command::Import(args) if args.imports() => {
             import::run(&place()?.of_person()?.work(log)?, &args)
         }
         Command::Import(args) => import::run(&place()?.look(log)?, &args),
         // These write to the store.
-        Command::Fork(args) => fork::run(&place()?.work(log)?, &args),
+        Command::Fork(args) => fork::run(&args.shared.work(place()?, log)?, &args),
         Command::Rewind(args) => rewind::run(&place()?.work(log)?, &args),
         Command::Restore(args) => restore::run(&place()?.work(log)?, &args),
         Command::Gc(args) => gc::run(&place()?.work(log)?, &args),
         Command::Purge(args) => purge::run(&place()?.of_person()?.work(log)?, &args),
         Command::Dismiss(args) => dismiss::run(&place()?.work(log)?, &args),
         Command::Compact(args) => compact::run(&place()?.work(log)?, args),
-        Command::Send(args) => send::run(&place()?.work(log)?, &args),
-        Command::Stop(args) => stop::run(&place()?.work(log)?, &args),
-        Command::Pause(args) => pause::run(&place()?.work(log)?, &args),
-        Command::Unblock(args) => unblock::run(&place()?.work(log)?, &args),
+        Command::Send(args) => send::run(&args.shared.work(place()?, log)?, &args),
+        Command::Stop(args) => stop::run(&args.shared.work(place()?, log)?, &args),
+        Command::Pause(args) => pause::run(&args.shared.work(place()?, log)?, &args),
+        Command::Unblock(args) => unblock::run(&args.shared.work(place()?, log)?, &args),
         Command::Set(args) => set::run(&place()?.work(log)?, &args),
-        Command::Approvals(args) => approvals::run(&place()?.work(log)?, &args),
-        Command::Allow(args) => allow::run(&place()?.work(log)?, &args),
-        Command::Deny(args) => deny::run(&place()?.work(log)?, &args),
+        Command::Approvals(args) => approvals::run(&args.shared.work(place()?, log)?, &args),
+        Command::Allow(args) => allow::run(&args.shared.work(place()?, log)?, &args),
+        Command::Deny(args) => deny::run(&args.shared.work(place()?, log)?, &args),
         Command::Answer(args) => answer::run(&place()?.work(log)?, &args),
         Command::Ps(args) => ps::run(&place()?.work(log)?, &args),
         Command::Mcp(action) => mcp::run(&place()?.work(log)?, &action),

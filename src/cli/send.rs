@@ -5,26 +5,24 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::run::read_stdin;
-#[cfg(feature = "fleet")]
-use super::steer::report_delivery_to;
-use super::steer::{ORIGIN, open_store, report_delivery};
+use super::shared::{SharedCommand, SharedFlag};
+use super::steer::{SteeredSession, report_delivery_to};
 use super::{given_flags, print_json};
 use crate::core::background::BackgroundMode;
 use crate::core::entry::{By, Via};
 use crate::headless::{self, Ask, Task};
 use crate::report::CliError;
 use crate::session::{Accepted, AppContext, Delivery, SessionError, SessionSelector};
-use crate::store::{Message, SessionInfo, StoreError};
+use crate::store::{Message, StoreError};
 
 /// Send a message to a session, also to a running one
 #[derive(Debug, Clone, PartialEq, Args)]
+#[command(shared_flag("The session is in the shared database", &["start"]))]
 pub(crate) struct SendArgs {
     /// Session ID or its beginning (@here: newest session of this folder)
     pub id: String,
-    /// The session is in the shared database
-    #[cfg(feature = "fleet")]
-    #[arg(long, conflicts_with = "start")]
-    pub shared: bool,
+    #[command(flatten)]
+    pub shared: SharedFlag,
     /// Message text (- reads it, or the rest of it, from stdin)
     #[arg(value_name = "TEXT")]
     pub text: Vec<String>,
@@ -40,30 +38,13 @@ pub(crate) struct SendArgs {
 }
 
 pub(super) fn run(ctx: &AppContext, args: &SendArgs) -> Result<u8, CliError> {
-    let mut store = open_store(ctx)?;
-    let info = ctx.steering().find_session(&store, &args.id)?;
+    let mut session = SteeredSession::find(ctx, &args.id, args.shared)?;
     let (message, blobs) = message(args)?;
-    let receipt = ctx
-        .steering()
-        .send(&mut store, &info.id, message, &blobs, ORIGIN)?;
-    drop(store);
+    let receipt = session.send(message, &blobs)?;
     match receipt.sending {
-        Delivery::Kept if args.start => start(ctx, &info),
-        _ if args.json => print_json(&Accepted::of(info.id, &[receipt])),
-        sending => Ok(report_delivery(&info, sending)),
-    }
-}
-
-/// Sends a message to a session of the shared database.
-#[cfg(feature = "fleet")]
-pub(super) fn run_shared(ctx: &AppContext, args: &SendArgs) -> Result<u8, CliError> {
-    let (steering, found) = super::shared::steering(ctx, &args.id)?;
-    let mut store = open_store(ctx)?;
-    let (message, blobs) = message(args)?;
-    let receipt = steering.send(&mut store, &found.id, message, &blobs, ORIGIN)?;
-    match args.json {
-        true => print_json(&Accepted::of(found.id, &[receipt])),
-        false => Ok(report_delivery_to(&found.id, receipt.sending, true)),
+        Delivery::Kept if args.start => start(ctx, session),
+        _ if args.json => print_json(&Accepted::of(session.id, &[receipt])),
+        sending => Ok(session.report(sending)),
     }
 }
 
@@ -79,15 +60,16 @@ fn message(args: &SendArgs) -> Result<(Message, Vec<Vec<u8>>), CliError> {
 }
 
 /// Continues a session that no process uses. If another process was faster, does nothing.
-fn start(ctx: &AppContext, info: &SessionInfo) -> Result<u8, CliError> {
+fn start(ctx: &AppContext, session: SteeredSession<'_>) -> Result<u8, CliError> {
+    let id = session.close();
     let which = SessionSelector::Named {
-        id: info.id.clone(),
+        id: id.clone(),
         fork: false,
     };
     let session = match ctx.open(&which, false) {
         Ok(session) => session,
         Err(SessionError::Store(StoreError::Held { .. })) => {
-            return Ok(report_delivery(info, Delivery::Heard));
+            return Ok(report_delivery_to(&id, Delivery::Heard, false));
         }
         Err(error) => return Err(error.into()),
     };

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::shared::{SharedCommand, SharedFlag};
 use super::time::local_time;
 use crate::core::entry::{Entry, Record, Usage};
 use crate::core::gauge::Parts;
@@ -24,24 +25,24 @@ const CALL_CHARS: usize = 300;
 
 /// Print a session
 #[derive(Debug, Clone, PartialEq, Args)]
+#[command(shared_flag("Copy the session from the shared database first", &[]))]
 pub(crate) struct ShowArgs {
     /// Session ID or its beginning
     pub id: String,
-    /// Copy the session from the shared database first
-    #[cfg(feature = "fleet")]
-    #[arg(long)]
-    pub shared: bool,
+    #[command(flatten)]
+    pub shared: SharedFlag,
     /// Print a summary as one JSON object (all entries: rewake export --json)
     #[arg(long)]
     pub json: bool,
 }
 
 pub(super) fn run(ctx: &AppContext, args: &ShowArgs) -> Result<u8, CliError> {
+    let id = args.shared.local_id(ctx, &args.id)?;
     let store = super::open_store_for_reading(ctx)?;
     if args.json {
-        return super::print_json(&ctx.session_object(&store, &FoldCache::default(), &args.id)?);
+        return super::print_json(&ctx.session_object(&store, &FoldCache::default(), &id)?);
     }
-    let info = store.history().find(&args.id)?;
+    let info = store.history().find(&id)?;
     let mut records = Vec::new();
     let read = store.load_each(&info.id, |record| {
         records.push(record);

@@ -8,6 +8,7 @@ use super::super::gc::GcArgs;
 use super::super::history::HistoryArgs;
 use super::super::ps::{PsAction, PsArgs};
 use super::super::run::OutputFormat;
+use super::super::shared::SharedFlag;
 use super::super::stats::StatsArgs;
 use super::super::unblock::UnblockArgs;
 use super::*;
@@ -181,8 +182,7 @@ fn a_subcommand_wins_over_the_prompt() {
         (
             "export --json -o out.json --force 0197",
             Command::Export(ExportArgs {
-                #[cfg(feature = "fleet")]
-                shared: false,
+                shared: SharedFlag::default(),
                 files: None,
                 ids: vec![id()],
                 json: true,
@@ -238,6 +238,13 @@ fn a_subcommand_wins_over_the_prompt() {
         cli.check().unwrap();
         assert_eq!(cli.command, Some(command), "{argv}");
     }
+}
+
+#[cfg(feature = "fleet")]
+#[test]
+fn the_usage_of_a_subcommand_with_a_shared_flag_names_all_arguments() {
+    let error = refused("history --shared --json --shared=1");
+    assert!(error.contains("<--shared|QUERY|--json|"), "{error}");
 }
 
 #[test]
