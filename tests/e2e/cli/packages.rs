@@ -169,7 +169,7 @@ fn a_release_lists_all_of_its_files() {
     for line in sums.lines() {
         let (sum, name) = line.split_once("  ").unwrap();
         assert_eq!(
-            sha256(&fs::read(all.files().join(name)).unwrap()),
+            sha256(&fs::read(all.files().join(&name)).unwrap()),
             sum,
             "{name}"
         );
@@ -185,29 +185,15 @@ fn a_release_lists_all_of_its_files() {
     assert!(ran.stderr.contains("of another version"), "{}", ran.stderr);
     fs::remove_file(old).unwrap();
     assert!(names.contains("rewake.rb") && names.contains("install.sh"));
-    // cargo binstall finds the archive of each target.
-    let cargo: toml::Table =
-        toml::from_str(&fs::read_to_string(all.folder.path().join("Cargo.toml")).unwrap()).unwrap();
-    let binstall = &cargo["package"]["metadata"]["binstall"];
     for target in TARGETS {
-        let expand = |key: &str| {
-            let template = binstall[key].as_str().unwrap();
-            let template = template.replace("{ repo }", BASE.strip_suffix("/releases").unwrap());
-            template
-                .replace("{ version }", VERSION)
-                .replace("{ target }", target)
-        };
-        let url = expand("pkg-url");
-        let name = url
-            .strip_prefix(&format!("{BASE}/download/v{VERSION}/"))
-            .unwrap();
-        assert!(listed.contains(name), "{name}");
-        let program = expand("bin-dir")
-            .replace("{ bin }", "rewake")
-            .replace("{ binary-ext }", "");
+        let folder = format!("rewake-{VERSION}-{target}");
+        let name = format!("{folder}.tar.gz");
+        let url = format!("{BASE}/download/v{VERSION}/{name}");
+        assert!(listed.contains(name.as_str()), "{name}");
         let mut tar = Command::new("tar");
-        tar.arg("-tzf").arg(all.files().join(name));
+        tar.arg("-tzf").arg(all.files().join(&name));
         let entries = run(tar, LIMIT).expect(0).stdout;
+        let program = format!("{folder}/rewake");
         assert!(entries.lines().any(|entry| entry == program), "{program}");
         // The formula has the checksum of the same archive.
         let sum = sha256(&fs::read(all.files().join(name)).unwrap());
