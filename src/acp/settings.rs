@@ -6,7 +6,7 @@ use super::wire::{INVALID_PARAMS, NO_KEY, RpcError};
 use crate::core::choice::Effort;
 use crate::core::entry::{Choice, Mode};
 use crate::core::state::State;
-use crate::model::{Figures, Models};
+use crate::model::Figures;
 use crate::session::{AppContext, SettingsChange};
 
 pub(super) const MODE: &str = "mode";
@@ -30,7 +30,7 @@ pub(super) struct Settings {
 
 impl Settings {
     pub(super) fn new(ctx: &AppContext, state: &State, is_yolo: bool) -> Settings {
-        let models = Models::new(ctx.config().clone(), ctx.env.clone());
+        let models = ctx.models();
         let names = Figures::new(ctx.config()).names().into_iter();
         let usable = names.filter(|name| models.check(name).is_ok());
         Settings {
@@ -130,8 +130,7 @@ impl Settings {
             ));
         }
         if let Some(model) = &change.model {
-            let models = Models::new(ctx.config().clone(), ctx.env.clone());
-            models.check(model).map_err(|error| RpcError {
+            ctx.models().check(model).map_err(|error| RpcError {
                 code: if lacks_key(ctx, model) {
                     NO_KEY
                 } else {

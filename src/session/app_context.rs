@@ -7,6 +7,7 @@ use super::SessionError;
 use crate::command::server::Servers;
 use crate::command::{self, Runs};
 use crate::config::{self, Config, Env, Loaded, NetworkUse, Paths, Setting, StoreConfig};
+use crate::model::Models;
 use crate::recovery::{self, Recovered, Repair};
 use crate::store::{JournalPlace, SessionInfo, Store, StoreError, database, refuse_shared};
 use crate::telemetry::settings::HEADERS_ENV;
@@ -62,6 +63,11 @@ impl AppContext {
         &self.loaded.config
     }
 
+    /// Returns the models of this config and their keys.
+    pub fn models(&self) -> Models {
+        Models::new(self.config().clone(), self.env.clone())
+    }
+
     /// Returns this context for the folder of a session. The rules and the workspace of that folder
     /// apply, not those of the folder from which it is resumed.
     pub(super) fn of(&self, info: &SessionInfo) -> Result<AppContext, SessionError> {
@@ -76,24 +82,17 @@ impl AppContext {
             false => config::load(&self.env, &self.paths, &here.root, &self.flags)?,
         };
         Ok(AppContext {
-            env: self.env.clone(),
-            paths: self.paths.clone(),
             here,
             loaded,
-            flags: self.flags.clone(),
-            given: self.given.clone(),
+            ..self.clone()
         })
     }
 
     /// Returns this context with another config.
     pub fn with(&self, loaded: Loaded) -> AppContext {
         AppContext {
-            env: self.env.clone(),
-            paths: self.paths.clone(),
-            here: self.here.clone(),
             loaded,
-            flags: self.flags.clone(),
-            given: self.given.clone(),
+            ..self.clone()
         }
     }
 

@@ -113,7 +113,7 @@ impl AppContext {
         let machine_hooks =
             hooks::machine_hooks(self, &id, &state.folder, &shell, found_hooks, &mut warnings)?;
         let chosen = self.choices(state, as_new)?;
-        let asked = Models::new(config.clone(), self.env.clone());
+        let asked = self.models();
         let model = match &chosen {
             Some(Choice {
                 model: Some(model), ..

@@ -17,7 +17,6 @@ use crate::core::custom::{self, MAX_FILE_BYTES, Mention, Template};
 use crate::core::entry::UsedCommand;
 use crate::core::text::nearest;
 use crate::mcp::catalogue::SessionCatalogue;
-use crate::model::Models;
 use crate::tools::{Hidden, TaskOrder};
 use crate::workspace::regular::open_on_disk;
 use crate::workspace::{
@@ -247,9 +246,9 @@ impl CommandFiles {
         } = agents(&self.here, &self.paths.config_dir);
         let trusted = config::trust::trusted_commands(&self.paths, &self.here.root);
         let trusted = trusted.unwrap_or_default();
-        let is_trusted = |agent: &Agent| match &agent.of_workspace {
-            None => true,
-            Some(path) => trusted.get(path) == Some(&agent.hash),
+        let is_trusted = |agent: &Agent| {
+            let of_workspace = agent.of_workspace.as_ref();
+            of_workspace.is_none_or(|path| trusted.get(path) == Some(&agent.hash))
         };
         let (found, others): (Vec<Agent>, Vec<Agent>) = found.into_iter().partition(is_trusted);
         if let [first, ..] = &others[..] {
@@ -322,8 +321,7 @@ impl AppContext {
             }
         };
         let mut notes = Vec::new();
-        let models = || Models::new(self.config().clone(), self.env.clone());
-        let model = model_of(models, &template, &mut notes).map_err(failed)?;
+        let model = model_of(self, &template, &mut notes).map_err(failed)?;
         let expanded = custom::expand(&template.body, &typed.arguments).map_err(failed)?;
         let mut text = expanded.text;
         if !expanded.mentions.is_empty() {
@@ -363,7 +361,7 @@ impl AppContext {
 
 /// Returns the model that a command names, if it can be asked.
 fn model_of(
-    models: impl FnOnce() -> Models,
+    ctx: &AppContext,
     template: &Template,
     notes: &mut Vec<String>,
 ) -> Result<Option<String>, String> {
@@ -376,7 +374,7 @@ fn model_of(
         ));
         return Ok(None);
     }
-    match models().check(model) {
+    match ctx.models().check(model) {
         Ok(_) => Ok(Some(model.clone())),
         Err(e) => Err(format!("its model {model} cannot be asked: {e}")),
     }

@@ -12,7 +12,6 @@ use crate::core::state::State;
 use crate::core::text::{count, head_tail};
 use crate::core::visible::visible;
 use crate::import::{Agent, Sources, foreign_tools, printed_of};
-use crate::model::Models;
 use crate::sandbox::holds_secrets;
 use crate::store::{NewPlace, SessionInfo, Store, host_of, is_of_rewake};
 use crate::tools;
@@ -208,8 +207,7 @@ pub(super) fn nothing_here(ctx: &AppContext, store: &Store) -> SessionError {
 /// Returns the choice of the configured model, if the model of a copy cannot be used here.
 pub(super) fn choice(ctx: &AppContext, info: &SessionInfo, state: &State) -> Option<Entry> {
     let is_of_rewake = info.replica.as_deref().is_some_and(is_of_rewake);
-    let models = Models::new(ctx.config().clone(), ctx.env.clone());
-    if !is_of_rewake || models.check(&state.model).is_ok() {
+    if !is_of_rewake || ctx.models().check(&state.model).is_ok() {
         return None;
     }
     let model = ctx.config().model_name(&ctx.env).ok()?.to_string();

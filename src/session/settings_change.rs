@@ -16,7 +16,6 @@ use crate::core::entry::{Choice, Mode};
 use crate::core::marks::MAX_TITLE_CHARS;
 use crate::core::signal::Signal;
 use crate::core::text::{clip, one_line};
-use crate::model::Models;
 use crate::store::{SessionInfo, Store};
 
 /// Hint for a temperature.
@@ -162,8 +161,7 @@ impl AppContext {
     ) -> Result<Vec<Signal>, SteerError> {
         let signals = change.signals()?;
         if let Some(model) = &change.model {
-            let its = self.of(info)?;
-            let models = Models::new(its.config().clone(), its.env.clone());
+            let models = self.of(info)?.models();
             models.check(model).map_err(SessionError::from)?;
         }
         Ok(signals)

@@ -14,8 +14,8 @@ use super::{Wake, style};
 use crate::config;
 use crate::config::{EditorMode, KeyedProvider, Project};
 use crate::core::text::count;
+use crate::model::Figures;
 use crate::model::discover::{self, LocalServer};
-use crate::model::{Figures, Models};
 use crate::session::{AppContext, SessionError, SessionSelector, now_ms, sandbox};
 
 /// Options of the command line for the screen.
@@ -117,8 +117,7 @@ fn no_model(ctx: &AppContext) -> Option<String> {
         Ok(name) => name.to_string(),
         Err(e) => return Some(e.to_string()),
     };
-    let models = Models::new(ctx.config().clone(), ctx.env.clone());
-    models.check(&name).err().map(|e| e.to_string())
+    ctx.models().check(&name).err().map(|e| e.to_string())
 }
 
 /// Returns whether to ask for trust: the folder has a config that is not fully used, and nobody

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::Effects;
 use crate::config::default_models;
 use crate::core::visible::figure;
+use crate::model::Figures;
 use crate::model::offered::ModelList;
 use crate::model::provider::Secret;
 use crate::model::retirement::date_at;
-use crate::model::{Figures, Models};
 use crate::session::{AppContext, now_ms};
 use crate::ui::app::Msg;
 use crate::ui::overlay::{For, Picker, PickerItem};
@@ -71,7 +71,7 @@ fn usable(ctx: &AppContext, model: &str) -> Vec<String> {
     let provider = model.split('/').next().unwrap_or_default();
     let mut listed = listed(provider, &offered(ctx, provider, None));
     if listed.is_empty() {
-        let models = Models::new(ctx.config().clone(), ctx.env.clone());
+        let models = ctx.models();
         listed = Figures::new(ctx.config()).names();
         listed.retain(|name| models.check(name).is_ok());
     }
@@ -96,8 +96,7 @@ pub(super) fn listed(provider: &str, list: &ModelList) -> Vec<String> {
 
 /// Asks a provider for its list. Not for the thread that draws.
 pub(super) fn offered(ctx: &AppContext, provider: &str, key: Option<Secret>) -> ModelList {
-    let models = Models::new(ctx.config().clone(), ctx.env.clone());
-    let asked = super::block_on(models.offered(provider, key));
+    let asked = super::block_on(ctx.models().offered(provider, key));
     asked.unwrap_or_else(|error| ModelList::Unknown(error.to_string()))
 }
 

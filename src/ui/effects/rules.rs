@@ -13,7 +13,7 @@ use crate::core::entry::{Choice, Mode};
 use crate::core::signal::Signal;
 use crate::core::text::count;
 use crate::engine::Command;
-use crate::model::{Figures, Models};
+use crate::model::Figures;
 use crate::session::{AppContext, VERSION, short_id};
 use crate::ui::app::{App, Msg, Phase};
 use crate::ui::commands::on_screen;
@@ -54,7 +54,7 @@ impl Effects {
         let send = move |wake| drop(sender.send(wake));
         let notify = |text| Wake::Msg(Msg::Notice(Tone::Warn, text));
         self.aside(move || {
-            let models = Models::new(ctx.config().clone(), ctx.env.clone());
+            let models = ctx.models();
             match models.check(choice.model.as_deref().unwrap_or_default()) {
                 Ok(warnings) => {
                     warnings.into_iter().map(notify).for_each(&send);
@@ -80,9 +80,8 @@ impl Effects {
     pub(super) fn models(&self, words: String, current: String) {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
-            let config = ctx.config();
-            let figures = Figures::new(config);
-            let models = Models::new(config.clone(), ctx.env.clone());
+            let figures = Figures::new(ctx.config());
+            let models = ctx.models();
             let names = figures.names();
             let items = names
                 .into_iter()

@@ -18,7 +18,7 @@ use crate::engine::Command;
 use crate::model::offered::ModelList;
 use crate::model::provider::Secret;
 use crate::model::retirement::date_at;
-use crate::model::{KeyTrial, Models, split_name};
+use crate::model::{KeyTrial, split_name};
 use crate::session::{AppContext, SessionSelector, now_ms};
 use crate::ui::app::{Begin, Msg};
 use crate::ui::overlay::{FirstRun, Provider};
@@ -549,8 +549,7 @@ impl SettingsJob {
     }
 
     fn try_key(&self, provider: &str, key: &Secret) -> KeyTrial {
-        let models = Models::new(self.ctx.config().clone(), self.ctx.env.clone());
-        let tried = super::block_on(models.try_key(provider, key.clone()));
+        let tried = super::block_on(self.ctx.models().try_key(provider, key.clone()));
         tried.unwrap_or_else(|error| KeyTrial::NotTried(error.to_string()))
     }
 
