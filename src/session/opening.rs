@@ -24,7 +24,7 @@ use crate::core::budget::Budget;
 use crate::core::entry::{Choice, Entry, ForkPoint, PromptPrefix, Record};
 use crate::core::state::{State, UserCommand};
 use crate::engine::Log;
-use crate::model::{Models, discover};
+use crate::model::discover;
 use crate::store::{
     Batch, Gap, Head, NewFork, NewPlace, NewSession, NewTree, SessionInfo, SessionLock, Store,
     StoreError, is_purged,
@@ -244,7 +244,7 @@ impl AppContext {
         let model = model.map_err(|error| with_running_server(self.config(), error))?;
         let model = model.to_string();
         // A session whose model can never be used is not created.
-        Models::new(self.config().clone(), self.env.clone()).check(&model)?;
+        self.models().check(&model)?;
         self.given.check_price(self.config(), &model)?;
         let budget = KnownWindows::read(self, &store, &[&model])?.budgeting()(&model, None, None);
         let catalogue = self.catalogue(&store);
@@ -385,16 +385,7 @@ impl AppContext {
         Ok(session)
     }
 
-    /// Opens the session of a subagent, in the process that its supervisor process started.
-    pub(super) fn take_up_task(
-        &self,
-        store: Store,
-        info: SessionInfo,
-    ) -> Result<Session, SessionError> {
-        self.take_up(store, info, None, now_ms(), false)
-    }
-
-    fn take_up(
+    pub(super) fn take_up(
         &self,
         store: Store,
         mut info: SessionInfo,

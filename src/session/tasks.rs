@@ -14,7 +14,7 @@ use crate::config::{ConfigError, Setting, project_root, worktree_at};
 use crate::core::entry::{Assignment, By, CallId, Choice, Entry, Mode, Outcome, RunLimits, Via};
 use crate::core::signal::Signal;
 use crate::core::state::State;
-use crate::model::{Figures, Models};
+use crate::model::Figures;
 use crate::store::{
     Message, NewSession, SessionInfo, SessionLock, Store, StoreError, WorktreeNote,
 };
@@ -113,7 +113,7 @@ impl AppContext {
         // Short names of models, as other programs use them, are ignored.
         let named = named.filter(|model| model.contains('/'));
         let model = named.unwrap_or_else(|| state.own_model().to_string());
-        Models::new(self.config().clone(), self.env.clone())
+        self.models()
             .check(&model)
             .map_err(|e| refused(format!("the model {model} cannot be asked: {e}")))?;
         let assignment = Assignment {
@@ -324,7 +324,7 @@ impl AppContext {
         }
         let is_told = !store.inbox().queued(&info.id)?.is_empty();
         let is_new = state.replies == 0 && state.restarts == 0 && state.taken_up == 0;
-        let mut session = self.take_up_task(store, info)?;
+        let mut session = self.take_up(store, info, None, now_ms(), false)?;
         if is_new {
             // The session was not interrupted, since nothing was done in it yet.
             session.found = None;
