@@ -203,7 +203,7 @@ impl Catalogue {
         let place = self.servers.iter_mut().find(|s| s.name == found.name);
         let said = said.map(|(at_ms, mut said)| {
             if let Some(place) = &place {
-                let before = |tools: &[CatalogueTool]| tools.iter().map(ListedTool::of).collect();
+                let before = |tools: &[CatalogueTool]| tools.iter().map(ServerTool::from).collect();
                 said.remember(before(&place.tools), before(&place.former));
             }
             (at_ms, said)
@@ -232,12 +232,12 @@ fn known(
         if !found.server.offers(&tool.name) {
             switched_off.insert(full_name);
         } else if taken.insert(full_name.clone()) {
-            tools.push(tool.named(full_name));
+            tools.push(named(tool, full_name));
         } else {
             let apart = tool_name_apart(&found.name, &tool.name);
             if taken.insert(apart.clone()) {
                 renamed.insert(apart.clone());
-                tools.push(tool.named(apart));
+                tools.push(named(tool, apart));
             }
         }
     }
@@ -256,12 +256,12 @@ fn known(
     }
 }
 
-fn former(found: &FoundServer, tools: impl Iterator<Item = ListedTool>) -> Vec<CatalogueTool> {
-    let named = tools.map(|tool| {
+fn former(found: &FoundServer, tools: impl Iterator<Item = ServerTool>) -> Vec<CatalogueTool> {
+    let tools = tools.map(|tool| {
         let full_name = tool_name(&found.name, &tool.name);
-        tool.named(full_name)
+        named(tool, full_name)
     });
-    named.take(FORMER_MAX).collect()
+    tools.take(FORMER_MAX).collect()
 }
 
 /// The stored form of a server's description of itself.
@@ -273,20 +273,10 @@ struct StoredServer {
     #[serde(default)]
     instructions: String,
     #[serde(default)]
-    tools: Vec<ListedTool>,
+    tools: Vec<ServerTool>,
     /// Former versions of tools, to describe how they changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    former: Vec<ListedTool>,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct ListedTool {
-    name: String,
-    #[serde(default)]
-    description: String,
-    schema: Value,
-    #[serde(default)]
-    annotations: Value,
+    former: Vec<ServerTool>,
 }
 
 impl StoredServer {
@@ -297,12 +287,7 @@ impl StoredServer {
             let bytes =
                 tool.description.len() + tool.schema.to_string().len() + 2 * tool.name.len();
             left = left.checked_sub(bytes)?;
-            Some(ListedTool {
-                name: tool.name.clone(),
-                description: tool.description.clone(),
-                schema: tool.schema.clone(),
-                annotations: tool.annotations.clone(),
-            })
+            Some(tool.clone())
         });
         StoredServer {
             name: known.name.clone(),
@@ -314,7 +299,7 @@ impl StoredServer {
     }
 
     /// Adds the tools that changed or were removed to the former ones.
-    fn remember(&mut self, tools: Vec<ListedTool>, former: Vec<ListedTool>) {
+    fn remember(&mut self, tools: Vec<ServerTool>, former: Vec<ServerTool>) {
         let mut left = FORMER_MAX_BYTES;
         let own = std::mem::take(&mut self.former);
         for tool in tools.into_iter().chain(own).chain(former) {
@@ -339,37 +324,25 @@ impl StoredServer {
     }
 }
 
-impl ListedTool {
-    fn of(tool: &CatalogueTool) -> ListedTool {
-        ListedTool {
+impl From<&CatalogueTool> for ServerTool {
+    fn from(tool: &CatalogueTool) -> ServerTool {
+        ServerTool {
             name: tool.name.clone(),
             description: tool.description.clone(),
             schema: tool.schema.clone(),
             annotations: tool.annotations.clone(),
         }
     }
+}
 
-    fn named(self, full_name: String) -> CatalogueTool {
-        let ListedTool {
-            name,
-            description,
-            schema,
-            annotations,
-        } = self;
-        let tool = ServerTool {
-            name,
-            description,
-            schema,
-            annotations,
-        };
-        CatalogueTool {
-            full_name,
-            hash: tool.hash(),
-            name: tool.name,
-            description: tool.description,
-            schema: tool.schema,
-            annotations: tool.annotations,
-        }
+fn named(tool: ServerTool, full_name: String) -> CatalogueTool {
+    CatalogueTool {
+        full_name,
+        hash: tool.hash(),
+        name: tool.name,
+        description: tool.description,
+        schema: tool.schema,
+        annotations: tool.annotations,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::clean;
@@ -16,14 +17,16 @@ const SCHEMA_MAX_BYTES: usize = 64 * 1024;
 const NOTES_MAX: usize = 16;
 
 /// A tool as the server describes it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ServerTool {
     /// Name on the server.
     pub name: String,
+    #[serde(default)]
     pub description: String,
     /// An object's JSON Schema.
     pub schema: Value,
     /// Hints of the server about the tool's effects. They are not trusted.
+    #[serde(default)]
     pub annotations: Value,
 }
 
