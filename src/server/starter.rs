@@ -174,20 +174,26 @@ impl Starter {
 
     /// The process gets a separate process group, so that a signal to the server does not end the
     /// session.
-    /// Its session is in no mode that the scope may not choose.
-    fn command(&self, scope: TokenScope) -> Command {
-        let mut command = Command::from(child(&self.exe));
-        if scope < TokenScope::Admin {
-            command.arg("--no-bypass");
-        }
-        command
-            .args(["-p", "--on-approval", "wait"])
-            .args(["--output-format", "stream-json"])
+    fn program(&self) -> Command {
+        let mut program = Command::from(child(&self.exe));
+        program
             .current_dir(&self.folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
+        program
+    }
+
+    /// Its session is in no mode that the scope may not choose.
+    fn command(&self, scope: TokenScope) -> Command {
+        let mut command = self.program();
+        if scope < TokenScope::Admin {
+            command.arg("--no-bypass");
+        }
+        command
+            .args(["-p", "--on-approval", "wait"])
+            .args(["--output-format", "stream-json"]);
         command
     }
 
@@ -230,15 +236,8 @@ impl Starter {
     ) -> Result<Option<ProcessResult>, Problem> {
         let place = self.place(stores).await?;
         place.is_of(session);
-        let mut command = Command::from(child(&self.exe));
-        command
-            .args(args)
-            .current_dir(&self.folder)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0);
-        let child = command.spawn().map_err(|e| cannot_start(&e))?;
+        let mut command = self.program();
+        let child = command.args(args).spawn().map_err(|e| cannot_start(&e))?;
         let ends = tokio::spawn(async move {
             let result = result_of(child).await;
             drop(place);

@@ -102,21 +102,18 @@ pub(super) async fn send(target: Target, request: Request) -> Result<Response, P
     let message: MessageArgs = body::json(request).await?;
     may_reach(&app, scope, &id).await?;
     let start = message.start;
-    let (session, receipt) = app
-        .stores
-        .write(move |ctx, store| {
-            let id = store.history().find(&id)?.id;
-            let decoded = message.images.iter().map(SentImage::decoded);
-            let decoded = decoded.collect::<Result<Vec<_>, _>>()?;
-            let (images, blobs): (Vec<Image>, Vec<Vec<u8>>) = decoded.into_iter().unzip();
-            let message = InboxMessage {
-                images,
-                ..InboxMessage::new(message.text, Via::Signal)
-            };
-            let receipt = ctx.steering().send(store, &id, message, &blobs, ORIGIN)?;
-            Ok((id, receipt))
-        })
-        .await?;
+    let sent = app.stores.write_session(id, move |ctx, store, info| {
+        let decoded = message.images.iter().map(SentImage::decoded);
+        let decoded = decoded.collect::<Result<Vec<_>, _>>()?;
+        let (images, blobs): (Vec<Image>, Vec<Vec<u8>>) = decoded.into_iter().unzip();
+        let message = InboxMessage {
+            images,
+            ..InboxMessage::new(message.text, Via::Signal)
+        };
+        let steering = ctx.steering();
+        Ok(steering.send(store, &info.id, message, &blobs, ORIGIN)?)
+    });
+    let (session, receipt) = sent.await?;
     accepted(&app, scope, session, &[receipt], start).await
 }
 
@@ -154,15 +151,11 @@ pub(super) async fn answer(target: Target, request: Request) -> Result<Response,
         MessageBody::Allow => Verdict::Allow,
         MessageBody::Deny => denial(answer.reason),
     };
-    let (session, receipt) = app
-        .stores
-        .write(move |ctx, store| {
-            let info = store.history().find(&id)?;
-            let verdict = (verdict, answer.rule);
-            let (_, receipt) = ctx.steering().answer(store, &info, call, verdict, ORIGIN)?;
-            Ok((info.id, receipt))
-        })
-        .await?;
+    let answered = app.stores.write_session(id, move |ctx, store, info| {
+        let verdict = (verdict, answer.rule);
+        Ok(ctx.steering().answer(store, info, call, verdict, ORIGIN)?)
+    });
+    let (session, (_, receipt)) = answered.await?;
     accepted(&app, scope, session, &[receipt], answer.start).await
 }
 
@@ -207,16 +200,11 @@ pub(super) async fn answer_server(target: Target, request: Request) -> Result<Re
         (Answered::Decline, None) => FormAnswer::Decline,
         (Answered::Cancel, None) => FormAnswer::Cancel,
     };
-    let (session, receipt) = app
-        .stores
-        .write(move |ctx, store| {
-            let info = store.history().find(&id)?;
-            let (_, receipt) = ctx
-                .steering()
-                .answer_form(store, &info, meant, answer, ORIGIN)?;
-            Ok((info.id, receipt))
-        })
-        .await?;
+    let answered = app.stores.write_session(id, move |ctx, store, info| {
+        let steering = ctx.steering();
+        Ok(steering.answer_form(store, info, meant, answer, ORIGIN)?)
+    });
+    let (session, (_, receipt)) = answered.await?;
     accepted(&app, scope, session, &[receipt], sent.start).await
 }
 
@@ -267,14 +255,10 @@ pub(super) async fn send_signal(
     signal: Signal,
     start: bool,
 ) -> Result<Response, Problem> {
-    let (session, receipt) = app
-        .stores
-        .write(move |ctx, store| {
-            let info = store.history().find(&id)?;
-            let receipt = ctx.steer(store, &info, signal, ORIGIN)?;
-            Ok((info.id, receipt))
-        })
-        .await?;
+    let sent = app.stores.write_session(id, move |ctx, store, info| {
+        Ok(ctx.steer(store, info, signal, ORIGIN)?)
+    });
+    let (session, receipt) = sent.await?;
     accepted(app, scope, session, &[receipt], start).await
 }
 
@@ -286,14 +270,10 @@ pub(super) async fn choose(target: Target, request: Request) -> Result<Response,
     if change.mode.is_none() && !change.is_title() {
         may_reach(&app, scope, &id).await?;
     }
-    let (session, receipts) = app
-        .stores
-        .write(move |ctx, store| {
-            let info = store.history().find(&id)?;
-            let receipts = ctx.change_settings(store, &info, &change, ORIGIN)?;
-            Ok((info.id, receipts))
-        })
-        .await?;
+    let sent = app.stores.write_session(id, move |ctx, store, info| {
+        Ok(ctx.change_settings(store, info, &change, ORIGIN)?)
+    });
+    let (session, receipts) = sent.await?;
     accepted(&app, scope, session, &receipts, false).await
 }
 

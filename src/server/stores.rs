@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use super::problem::Problem;
 use crate::session::AppContext;
-use crate::store::{Store, StoreError};
+use crate::store::{SessionInfo, Store, StoreError};
 
 /// Maximum number of requests that use the store at the same time. Others wait.
 pub(super) const MAX_AT_ONCE: usize = 8;
@@ -67,6 +67,20 @@ impl Stores {
             stores.give_back(stores.opened()?);
             let mut store = stores.ctx.open_store()?;
             act(&stores.ctx, &mut store)
+        })
+        .await
+    }
+
+    /// Same as `write`, for the session that `id` names. Returns its full ID too.
+    pub(super) async fn write_session<T: Send + 'static>(
+        self: &Arc<Stores>,
+        id: String,
+        act: impl FnOnce(&AppContext, &mut Store, &SessionInfo) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<(String, T), Problem> {
+        self.write(move |ctx, store| {
+            let info = store.history().find(&id)?;
+            let done = act(ctx, store, &info)?;
+            Ok((info.id, done))
         })
         .await
     }
