@@ -136,31 +136,24 @@ pub fn child_question(store: &Store, of: &State) -> Result<Option<ChildQuestion>
                 ) if (*c, *a) == (call, asked))
             })
         };
-        let of_server = state.server_question();
-        if let Some((open, asked)) =
-            of_server.filter(|(open, asked)| !is_answered(open.call.id, asked.seq))
-        {
+        let of_server = state.server_question().map(|(open, asked)| {
+            let form = Some(Box::new(asked.question.clone()));
+            (open, asked.seq, asked.question.line(), None, form)
+        });
+        let of_calls = state.questions();
+        let of_calls =
+            of_calls.map(|(open, asked)| (open, asked.seq, asked.why.clone(), asked.access, None));
+        let mut all = of_server.into_iter().chain(of_calls);
+        let first = all.find(|(open, asked, ..)| !is_answered(open.call.id, *asked));
+        if let Some((open, asked, why, access, form)) = first {
             return Ok(Some(ChildQuestion {
-                title: info.title.clone().unwrap_or_default(),
+                title: info.title.unwrap_or_default(),
                 session: info.id,
                 call: open.call.clone(),
-                asked: asked.seq,
-                why: asked.question.line(),
-                access: None,
-                form: Some(Box::new(asked.question.clone())),
-            }));
-        }
-        let mut open = state.questions();
-        let first = open.find(|(open, asked)| !is_answered(open.call.id, asked.seq));
-        if let Some((open, asked)) = first {
-            return Ok(Some(ChildQuestion {
-                title: info.title.clone().unwrap_or_default(),
-                session: info.id,
-                call: open.call.clone(),
-                asked: asked.seq,
-                why: asked.why.clone(),
-                access: asked.access,
-                form: None,
+                asked,
+                why,
+                access,
+                form,
             }));
         }
     }

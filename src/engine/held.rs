@@ -36,7 +36,14 @@ impl<W: World> Engine<W> {
             Ok(calls) => self.run_calls(calls).await,
             Err(error) => Err(error),
         };
-        // The answer is recorded even if the call failed.
+        self.end_hold(begun).await
+    }
+
+    /// Records the held answer, even if its call failed. Returns the first error.
+    pub(super) async fn end_hold(
+        &mut self,
+        begun: Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
         let recorded = self.log.record_pending_answer().await;
         if recorded.is_err() {
             self.log.drop_pending_answer();

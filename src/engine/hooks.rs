@@ -296,10 +296,9 @@ impl<W: World> Engine<W> {
         self.log.hold(write).await?;
         let step = match self.begins() {
             Ok(calls) if !calls.is_empty() => Ok(Step::Run(calls)),
-            Ok(_) => match self.pending() {
-                Ok(pending) => Ok(next(&self.log.state, &self.log.policy, &pending)),
-                Err(error) => Err(error),
-            },
+            Ok(_) => self
+                .pending()
+                .map(|pending| next(&self.log.state, &self.log.policy, &pending)),
             Err(error) => Err(error),
         };
         let done = match step {
@@ -308,11 +307,7 @@ impl<W: World> Engine<W> {
             Ok(_) => Ok(()),
             Err(error) => Err(error),
         };
-        let recorded = self.log.record_pending_answer().await;
-        if recorded.is_err() {
-            self.log.drop_pending_answer();
-        }
-        done.and(recorded)
+        self.end_hold(done).await
     }
 }
 
