@@ -62,14 +62,22 @@ pub(super) fn is_used(file: &Path) -> bool {
 /// # Errors
 /// Another process uses it, or the lock cannot be taken; for a person.
 pub(super) fn exclusive(file: &Path) -> Result<File, String> {
+    exclusive_within(file, EXITS_WITHIN, "rewake is open in it")
+}
+
+/// Takes a lock exclusively, within this time. `held`: the error if another process holds it.
+///
+/// # Errors
+/// Another process holds it, or it cannot be taken; for a person.
+pub(super) fn exclusive_within(file: &Path, within: Duration, held: &str) -> Result<File, String> {
     let failed = |e: io::Error| format!("{} cannot be locked: {e}", file.display());
     let lock = open(file).map_err(failed)?;
-    let until = Instant::now() + EXITS_WITHIN;
+    let until = Instant::now() + within;
     loop {
         match lock.try_lock() {
             Ok(()) => return Ok(lock),
             Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(PAUSE),
-            Err(TryLockError::WouldBlock) => return Err("rewake is open in it".to_string()),
+            Err(TryLockError::WouldBlock) => return Err(held.to_string()),
             Err(TryLockError::Error(e)) => return Err(failed(e)),
         }
     }
