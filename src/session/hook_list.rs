@@ -124,10 +124,7 @@ pub fn last_results(ctx: &AppContext) -> BTreeMap<String, HookResult> {
         return results;
     };
     let workspace = ctx.workspace();
-    let filter = SessionFilter {
-        workspace: Some(&workspace),
-        ..SessionFilter::default()
-    };
+    let filter = SessionFilter::of(&workspace);
     for info in store
         .history()
         .sessions(filter, SESSIONS)

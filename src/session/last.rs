@@ -45,9 +45,8 @@ fn newest(
     workspace: &str,
 ) -> Result<Option<(SessionInfo, Vec<Record>)>, StoreError> {
     let filter = SessionFilter {
-        workspace: Some(workspace),
         without_replicas: true,
-        ..SessionFilter::default()
+        ..SessionFilter::of(workspace)
     };
     let sessions = store.history().sessions(filter, SESSIONS)?;
     let Some(info) = sessions.into_iter().find(|s| s.title.is_some()) else {
@@ -66,7 +65,8 @@ fn describe(
     let room = max_bytes.min(MAX_BYTES).checked_sub(HEAD.len())?;
     let ended = ending::of_entries(records.iter().map(|r| &r.entry));
     let plan = last_plan(records);
-    let is_open = plan.as_ref().is_some_and(has_open_steps);
+    let mut steps = plan.iter().flat_map(|plan| &plan.steps);
+    let is_open = steps.any(|step| step.state != StepState::Done);
     let mut lines = vec![if in_use {
         "another process is still working on it".to_string()
     } else {
@@ -125,10 +125,6 @@ fn last_plan(records: &[Record]) -> Option<Plan> {
         _ => None,
     });
     plan.filter(|p| !p.steps.is_empty())
-}
-
-fn has_open_steps(plan: &Plan) -> bool {
-    plan.steps.iter().any(|step| step.state != StepState::Done)
 }
 
 /// Returns a line such as `plan: 2 of 4 completed; next: "fix the parser", "write the test"`.

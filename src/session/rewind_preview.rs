@@ -193,9 +193,8 @@ impl SessionList {
             ));
         }
         let filter = SessionFilter {
-            workspace: Some(&info.workspace),
             children: true,
-            ..SessionFilter::default()
+            ..SessionFilter::of(&info.workspace)
         };
         let sessions = store.history().sessions(filter, MAX_SESSIONS)?;
         let others = sessions.iter().filter(|other| other.id != info.id);

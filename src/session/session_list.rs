@@ -153,9 +153,8 @@ impl SessionList {
         at_most: usize,
     ) -> Result<Vec<Finished>, SessionError> {
         let filter = SessionFilter {
-            workspace: Some(&self.workspace),
             without_replicas: true,
-            ..SessionFilter::default()
+            ..SessionFilter::of(&self.workspace)
         };
         let mut found = Vec::new();
         for info in store.history().sessions(filter, LOOKED_AT)? {

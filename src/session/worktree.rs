@@ -457,9 +457,8 @@ impl Worktrees {
 fn has_sessions(store: &Store, root: &Path) -> Result<bool, StoreError> {
     let root = root.to_string_lossy();
     let filter = SessionFilter {
-        workspace: Some(&root),
         children: true,
-        ..SessionFilter::default()
+        ..SessionFilter::of(&root)
     };
     Ok(!store.history().sessions(filter, 1)?.is_empty())
 }

@@ -14,23 +14,20 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::git_worktree::GitWorktree;
 use super::worktrees::Worktrees;
 use super::{git_worktree, worktree_use};
-use crate::config::{make_private_folder, worktree_at, worktrees_of};
+use crate::config::{worktree_at, worktrees_of};
 use crate::core::text::{count, one_line};
 use crate::store::{SessionFilter, SessionLock, Store, StoreError, WorktreeNote, WorktreeStage};
 use crate::workspace::is_plain;
 
 /// Time to wait for another process that makes a worktree of the same project.
 const LOCKED: Duration = Duration::from_secs(150);
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// Maximum number of sessions of one worktree that are checked.
 const MAX_SESSIONS: u32 = 1_000;
@@ -169,26 +166,9 @@ impl Worktrees {
     /// # Errors
     /// Why it cannot be locked.
     pub(super) fn lock(&self, project: &Path) -> Result<File, String> {
-        let folder = worktrees_of(&self.data_dir, project);
-        let file = folder.join(".lock");
-        let failed = |e: io::Error| format!("{} cannot be locked: {e}", file.display());
-        make_private_folder(&folder).map_err(failed)?;
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false);
-        let lock = options.mode(0o600).open(&file).map_err(failed)?;
-        let until = Instant::now() + LOCKED;
-        loop {
-            match lock.try_lock() {
-                Ok(()) => return Ok(lock),
-                Err(TryLockError::WouldBlock) if Instant::now() < until => {
-                    std::thread::sleep(PAUSE);
-                }
-                Err(TryLockError::WouldBlock) => {
-                    return Err("another process makes or removes one, and does not end".into());
-                }
-                Err(TryLockError::Error(e)) => return Err(failed(e)),
-            }
-        }
+        let file = worktrees_of(&self.data_dir, project).join(".lock");
+        let held = "another process makes or removes one, and does not end";
+        worktree_use::exclusive_within(&file, LOCKED, held)
     }
 
     fn remove_if_empty(
@@ -244,9 +224,7 @@ impl Worktrees {
         let (mut files, mut ignored) = (0, 0);
         let is_half = known.is_some_and(|known| known.is_half(&note));
         if folder.symlink_metadata().is_ok() && !is_half {
-            let Some(known) = known else {
-                return Err("git does not know it".to_string());
-            };
+            let known = known.ok_or("git does not know it")?;
             if let Some(why) = &known.locked {
                 return Err(format!("it is locked: {why}"));
             }
@@ -464,9 +442,8 @@ impl Worktrees {
     ) -> Result<bool, StoreError> {
         let root = folder.to_string_lossy();
         let filter = SessionFilter {
-            workspace: Some(&root),
             children: true,
-            ..SessionFilter::default()
+            ..SessionFilter::of(&root)
         };
         let sessions = store.history().sessions(filter, MAX_SESSIONS)?;
         let is_held = |id: &str| SessionLock::is_held(&self.data_dir, id);

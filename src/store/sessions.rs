@@ -76,6 +76,16 @@ pub struct SessionFilter<'a> {
     pub without_replicas: bool,
 }
 
+impl<'a> SessionFilter<'a> {
+    /// Returns the filter for the sessions of a workspace.
+    pub fn of(workspace: &'a str) -> SessionFilter<'a> {
+        SessionFilter {
+            workspace: Some(workspace),
+            ..SessionFilter::default()
+        }
+    }
+}
+
 /// Value of the column `unfinished` for a session that is unfinished and whose last entry says that
 /// it is not to be offered. So a list need not read that entry, which may be on a damaged page.
 /// Every other append resets the value.

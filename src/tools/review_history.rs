@@ -82,10 +82,7 @@ fn run(args: &Args, past: &mut HistoryView<'_>) -> Result<String, String> {
 
 fn list(past: &HistoryView<'_>, limit: u64) -> Result<String, String> {
     let workspace = past.workspace()?;
-    let filter = SessionFilter {
-        workspace: Some(&workspace),
-        ..SessionFilter::default()
-    };
+    let filter = SessionFilter::of(&workspace);
     let limit = limit.clamp(1, MAX_LINES) as u32;
     let sessions = past
         .store

@@ -303,10 +303,7 @@ impl Effects {
         let ctx = Arc::clone(&self.ctx);
         self.aside(move || {
             let workspace = ctx.workspace();
-            let filter = SessionFilter {
-                workspace: Some(&workspace),
-                ..SessionFilter::default()
-            };
+            let filter = SessionFilter::of(&workspace);
             let found = ctx.open_store().and_then(|store| {
                 let sessions = store.history().sessions(filter, MAX_SESSIONS)?;
                 Ok((store, sessions))
