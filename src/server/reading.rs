@@ -13,7 +13,7 @@ use super::answer::{NamedId, QueryParams, bytes_as, json};
 use super::problem::Problem;
 use crate::core::entry::CallId;
 use crate::core::image;
-use crate::session::objects::{HistoryQuery, MAX_PAGE, checkpoint_objects, entry_line};
+use crate::session::objects::{HistoryQuery, MAX_PAGE, entry_line};
 use crate::session::sandbox::given;
 use crate::store::{Store, StoreError};
 
@@ -210,7 +210,8 @@ pub(super) async fn checkpoints(
         .stores
         .read(move |_, store| {
             let id = store.history().find(&id)?.id;
-            let all = checkpoint_objects(store, &id, limit.unwrap_or(CHECKPOINTS))?;
+            let limit = limit.unwrap_or(CHECKPOINTS);
+            let all = store.history().checkpoints(&id, limit)?;
             Ok(json!({"session": id, "checkpoints": all}))
         })
         .await?;

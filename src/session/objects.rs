@@ -18,7 +18,7 @@ use crate::core::marks::title_line;
 use crate::core::state::{Halt, State};
 use crate::core::text::session_name;
 use crate::model::Figures;
-use crate::store::{MessageMatch, PageFilter, Paged, SessionInfo, Store, StoreError};
+use crate::store::{Checkpoint, PageFilter, Paged, SessionInfo, Store, StoreError};
 
 /// Default number of sessions in a page.
 pub const PAGE: u32 = 30;
@@ -69,20 +69,10 @@ pub struct ListedSession {
     /// The summary that replaces its oldest part in requests.
     pub summary: Option<String>,
     /// The last checkpoints, the newest first.
-    pub checkpoints: Vec<CheckpointObject>,
+    pub checkpoints: Vec<Checkpoint>,
     /// The place of the words of a search.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<SearchHit>,
-}
-
-/// An entry that a session can be forked or resumed from.
-#[derive(Debug, Clone, Serialize)]
-pub struct CheckpointObject {
-    pub session: String,
-    pub seq: Seq,
-    pub at_ms: i64,
-    pub reason: String,
-    pub plan_step: Option<String>,
 }
 
 /// The newest entry with the words, and the number of entries with them.
@@ -179,38 +169,6 @@ pub fn queued_objects(store: &Store, session: &str) -> Result<Vec<QueuedObject>,
     Ok(queued.filter(|q| !q.is_note()).map(object).collect())
 }
 
-/// Returns the checkpoints of a session and of those that it was forked from, the newest first.
-pub fn checkpoint_objects(
-    store: &Store,
-    session: &str,
-    limit: u32,
-) -> Result<Vec<CheckpointObject>, StoreError> {
-    let all = store.history().checkpoints(session, limit)?;
-    Ok(all.into_iter().map(CheckpointObject::from).collect())
-}
-
-impl From<crate::store::Checkpoint> for CheckpointObject {
-    fn from(it: crate::store::Checkpoint) -> CheckpointObject {
-        CheckpointObject {
-            session: it.session,
-            seq: it.seq,
-            at_ms: it.at_ms,
-            reason: it.reason,
-            plan_step: it.plan_step,
-        }
-    }
-}
-
-impl From<MessageMatch> for SearchHit {
-    fn from(said: MessageMatch) -> SearchHit {
-        SearchHit {
-            seq: said.seq,
-            snippet: said.snippet,
-            entries: said.entries,
-        }
-    }
-}
-
 impl SessionList {
     /// Returns a page of all sessions, or of those with the words, the newest first.
     ///
@@ -276,11 +234,12 @@ impl SessionList {
             asks: paged.asks && info.unfinished,
             plan,
             summary: store.history().stored_summary(&info.id)?,
-            checkpoints: checkpoints
-                .into_iter()
-                .map(CheckpointObject::from)
-                .collect(),
-            found: paged.said.map(SearchHit::from),
+            checkpoints,
+            found: paged.said.map(|said| SearchHit {
+                seq: said.seq,
+                snippet: said.snippet,
+                entries: said.entries,
+            }),
             id: info.id,
             title: info.title,
             folder: info.folder,

@@ -4,6 +4,7 @@
 //! view `checkpoints`.
 
 use rusqlite::Row;
+use serde::Serialize;
 
 use super::chain::{chain, read_head};
 use super::error::Doing;
@@ -136,8 +137,9 @@ fn branch(row: &Row<'_>) -> rusqlite::Result<Branch> {
     })
 }
 
-/// A checkpoint, as lists show it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A checkpoint, as lists show it and as JSON has it: an entry that a session can be forked or
+/// resumed from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Checkpoint {
     /// The session that recorded it: this one or an ancestor.
     pub session: String,
