@@ -10,10 +10,9 @@ use std::io;
 
 use serde_json::Value;
 
-use super::lines::{Lines, call_of, list, text, time};
+use super::lines::{Lines, call_of, counted, list, text, time};
 use super::qwen::{of_model, of_user};
-use super::tools::usage;
-use super::{About, Piece, Report, Sink};
+use super::{About, Report, Sink};
 
 /// The place of a message: its line, and its index in `$set.messages`.
 type Place = (u64, Option<usize>);
@@ -92,11 +91,7 @@ fn pieces(message: &Value, report: &mut Report, sink: Sink<'_>) {
             for call in calls {
                 sink(call_of(id, at_ms, call, "args"));
             }
-            sink(Piece::Counted {
-                answer: id.to_string(),
-                model: text(message, &["model"]).to_string(),
-                usage: usage(&message["tokens"]),
-            });
+            sink(counted(id, text(message, &["model"]), &message["tokens"]));
             // The results come a second time as a message. The first one counts.
             for call in calls {
                 of_user(list(call, &["result"]), at_ms, report, sink);

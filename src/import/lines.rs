@@ -148,11 +148,16 @@ pub(super) fn answer(
             _ => {}
         }
     }
-    sink(Piece::Counted {
-        answer: id.to_string(),
-        model: text(message, &["model"]).to_string(),
-        usage: usage(&message["usage"]),
-    });
+    sink(counted(id, text(message, &["model"]), &message["usage"]));
+}
+
+/// Returns the model of an answer, and the tokens that were counted for it.
+pub(super) fn counted(answer: &str, model: &str, tokens: &Value) -> Piece {
+    Piece::Counted {
+        answer: answer.to_string(),
+        model: model.to_string(),
+        usage: usage(tokens),
+    }
 }
 
 /// Returns the call in a part of an answer. `arguments` is the name of its arguments.

@@ -13,8 +13,7 @@ use std::path::Path;
 use rusqlite::{Connection, params};
 use serde_json::{Value, json};
 
-use super::lines::{take_said, text};
-use super::tools::usage;
+use super::lines::{counted, take_said, text};
 use super::{About, Piece, Report, Sink};
 use crate::core::half_character::read_lenient;
 use crate::store::database::open_damaged;
@@ -210,11 +209,8 @@ fn pieces(id: &str, message: &Value, parts: &[Value], report: &mut Report, sink:
     }
     take_said(said, at_ms, sink);
     if !is_user {
-        sink(Piece::Counted {
-            answer: id.to_string(),
-            model: message["modelID"].as_str().unwrap_or_default().to_string(),
-            usage: usage(&message["tokens"]),
-        });
+        let model = text(message, &["modelID"]);
+        sink(counted(id, model, &message["tokens"]));
     }
     results.into_iter().for_each(sink);
 }

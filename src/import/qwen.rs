@@ -3,9 +3,8 @@
 
 use serde_json::Value;
 
-use super::lines::{call_of, is_of_agent, list, take_said, text, time};
+use super::lines::{call_of, counted, is_of_agent, list, take_said, text, time};
 use super::links::{TreeFormat, TreeLine};
-use super::tools::usage;
 use super::{About, Piece, Report, Sink};
 
 #[derive(Default)]
@@ -52,11 +51,8 @@ impl TreeFormat for Qwen {
                 for part in parts {
                     of_model(part, at_ms, id, sink);
                 }
-                sink(Piece::Counted {
-                    answer: id.to_string(),
-                    model: text(line, &["model"]).to_string(),
-                    usage: usage(&line["usageMetadata"]),
-                });
+                let tokens = &line["usageMetadata"];
+                sink(counted(id, text(line, &["model"]), tokens));
             }
             _ => {}
         }
