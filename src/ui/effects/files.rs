@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::editor::{edit, editor_command};
+use super::outbox::Outgoing;
 use super::{Effects, images};
 use crate::core::entry::Via;
 use crate::core::text::size_text;
@@ -38,9 +39,10 @@ impl Effects {
                 // draft.
                 outbox.send(Command::KeepInput(words.text.clone()));
             }
+            let ctx = Arc::clone(&self.ctx);
             match words.command {
-                Some(typed) => outbox.send_custom_command(typed, via, &self.ctx),
-                None if named.is_some() => outbox.send_with_resources(words, via, &self.ctx),
+                Some(typed) => outbox.push(Outgoing::Custom(typed, via, ctx)),
+                None if named.is_some() => outbox.push(Outgoing::Named(words, via, ctx)),
                 None => outbox.say(words, via),
             }
             if named.is_none() {

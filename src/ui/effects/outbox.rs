@@ -32,10 +32,11 @@ pub(super) struct Outbox {
     waiting: Arc<AtomicUsize>,
 }
 
-enum Outgoing {
+pub(super) enum Outgoing {
     Words(OutgoingMessage, Via),
     /// A message that may mention resources of servers.
     Named(OutgoingMessage, Via, Arc<AppContext>),
+    /// A custom command, whose text is read from its file.
     Custom(CommandLine, Via, Arc<AppContext>),
     Command(Command),
 }
@@ -63,26 +64,6 @@ impl Outbox {
             message: Message::new(words.text, via),
             blobs: Vec::new(),
         });
-    }
-
-    /// Sends a message. Resources of servers that it mentions are read first.
-    pub(super) fn send_with_resources(
-        &mut self,
-        words: OutgoingMessage,
-        via: Via,
-        ctx: &Arc<AppContext>,
-    ) {
-        self.push(Outgoing::Named(words, via, Arc::clone(ctx)));
-    }
-
-    /// Sends a custom command. Its text is read from its file first.
-    pub(super) fn send_custom_command(
-        &mut self,
-        typed: CommandLine,
-        via: Via,
-        ctx: &Arc<AppContext>,
-    ) {
-        self.push(Outgoing::Custom(typed, via, Arc::clone(ctx)));
     }
 
     pub(super) fn send(&mut self, command: Command) {
@@ -119,7 +100,7 @@ impl Outbox {
         let _ = self.engine.send(command);
     }
 
-    fn push(&mut self, outgoing: Outgoing) {
+    pub(super) fn push(&mut self, outgoing: Outgoing) {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let queue = match &self.queue {
             Some(queue) => queue,

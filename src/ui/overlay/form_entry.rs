@@ -197,14 +197,14 @@ impl FormEntry {
         }
     }
 
+    /// Returns the current field and its value.
+    fn current(&mut self) -> Option<(&Field, &mut Filling)> {
+        let field = self.question.fields().get(self.at)?;
+        Some((field, self.values.get_mut(self.at)?))
+    }
+
     fn field_key(&mut self, key: &KeyEvent) -> Filled {
-        let FormEntry {
-            question,
-            values,
-            at,
-            ..
-        } = self;
-        let (Some(field), Some(value)) = (question.fields().get(*at), values.get_mut(*at)) else {
+        let Some((field, value)) = self.current() else {
             return match key.code {
                 KeyCode::Char(_) if key.modifiers.is_empty() => Filled::Typed,
                 _ => Filled::Pass,
@@ -492,13 +492,7 @@ impl FormEntry {
 
     /// Sets the field from a line. Returns false when the line names no choice.
     fn set(&mut self, line: &str) -> bool {
-        let FormEntry {
-            question,
-            values,
-            at,
-            ..
-        } = self;
-        let (Some(field), Some(value)) = (question.fields().get(*at), values.get_mut(*at)) else {
+        let Some((field, value)) = self.current() else {
             return false;
         };
         let word = line.trim();
