@@ -112,12 +112,9 @@ pub(super) async fn processes(
         );
     }
     let found = app.stores.read(move |ctx, store| {
-        let session = match session {
-            Some(id) => Some(store.history().find(&id)?.id),
-            None => None,
-        };
+        let session = session.map(|id| store.history().find(&id)).transpose()?;
         let mut found = process_objects(ctx)?;
-        found.retain(|one| session.as_ref().is_none_or(|id| one.session == *id));
+        found.retain(|one| session.as_ref().is_none_or(|info| one.session == info.id));
         if let Some(bytes) = tail {
             add_tails(ctx, &mut found, bytes)?;
         }

@@ -189,12 +189,9 @@ fn scope(app: &App, headers: &HeaderMap, needed: TokenScope) -> Result<TokenScop
              rewake serve prints",
         )
     };
-    let Some(token) = token else {
-        return Err(unknown("there is no token"));
-    };
-    let Some(scope) = app.tokens.scope_of(token) else {
-        return Err(unknown("the token is not known"));
-    };
+    let token = token.ok_or_else(|| unknown("there is no token"))?;
+    let scope = app.tokens.scope_of(token);
+    let scope = scope.ok_or_else(|| unknown("the token is not known"))?;
     if needed > TokenScope::Read && app.read_only {
         return Err(
             Problem::new(StatusCode::FORBIDDEN, "this server only shows")

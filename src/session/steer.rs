@@ -372,10 +372,8 @@ impl Steering {
     /// Refuses to resume a session inside of an agent's command. There a model could answer its own
     /// questions or choose another mode.
     pub(super) fn may_take_up(&self) -> Result<(), SessionError> {
-        match self.check_not_below_agent() {
-            Ok(()) => Ok(()),
-            Err(_) => Err(SessionError::BelowAgent),
-        }
+        let checked = self.check_not_below_agent();
+        checked.map_err(|_| SessionError::BelowAgent)
     }
 
     /// Refuses to control sessions from a command of the agent, since a model could answer its own

@@ -158,9 +158,7 @@ pub(super) fn replaceable(path: &Path) -> Result<(), String> {
     if let Some(place) = FolderEntry::of(path).map_err(said)? {
         place.replaceable()?;
     }
-    let Some(folder) = path.parent() else {
-        return Err("it has no folder".to_string());
-    };
+    let folder = path.parent().ok_or("it has no folder")?;
     let (open, missing) = Folder::deepest(folder).map_err(said)?;
     let is = folder.ancestors().nth(missing.components().count());
     let is = is.unwrap_or(folder).display();

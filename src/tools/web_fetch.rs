@@ -42,10 +42,8 @@ impl Tool for Args {
     }
 
     fn check(&self) -> Result<(), String> {
-        match page::parse(&self.url) {
-            Ok(_) => Ok(()),
-            Err(why) => Err(format!("`url`: {why}")),
-        }
+        let parsed = page::parse(&self.url).map(drop);
+        parsed.map_err(|why| format!("`url`: {why}"))
     }
 
     fn subject(&self) -> String {

@@ -103,10 +103,8 @@ fn read_resource(server: &Url, metadata: &Value) -> Result<Resource, LoginError>
 /// Returns whether `resource` is the same address as the server or one above it.
 fn covers(resource: &Url, server: &Url) -> bool {
     let above = resource.path().trim_end_matches('/');
-    let is_above = match server.path().strip_prefix(above) {
-        Some(rest) => rest.is_empty() || rest.starts_with('/'),
-        None => false,
-    };
+    let rest = server.path().strip_prefix(above);
+    let is_above = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     resource.origin() == server.origin() && is_above && resource.fragment().is_none()
 }
 

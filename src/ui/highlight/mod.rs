@@ -263,22 +263,16 @@ fn language_name(label: &str) -> &str {
 
 /// Returns the lines to colour, each with the hash of the code up to its end.
 fn chain<'a>(code: &'a str, language: &str) -> impl Iterator<Item = (&'a str, u64)> {
-    let mut hash = first_hash(language);
+    let mut hash = hash_of(language);
     code[..capped(code)].split_inclusive('\n').map(move |line| {
-        hash = next_hash(hash, line);
+        hash = hash_of((hash, line));
         (line, hash)
     })
 }
 
-fn first_hash(language: &str) -> u64 {
+fn hash_of(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    language.hash(&mut hasher);
-    hasher.finish()
-}
-
-fn next_hash(before: u64, line: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    (before, line).hash(&mut hasher);
+    value.hash(&mut hasher);
     hasher.finish()
 }
 
