@@ -964,7 +964,7 @@ fn a_session_is_started_watched_renamed_and_rewound() {
             .until("return /^\\d+ s$/.test(document.querySelector('#running .end').textContent)");
         // No two buttons have one word, and each is large enough for a finger.
         browser.until("return !document.getElementById('stop').hidden");
-        let buttons = "const all = [...document.querySelectorAll('#running button, .bar > button, .bar form button')].filter(b => b.offsetHeight); \
+        let buttons = "const all = [...document.querySelectorAll('#running button, .bar > button, .bar > form button')].filter(b => b.offsetHeight); \
                        const words = all.map(b => b.getAttribute('aria-label') || b.innerText); \
                        return words.length === 3 && new Set(words).size === 3 \
                          && all.every(b => b.offsetHeight >= 44 && b.offsetWidth >= 44)";
