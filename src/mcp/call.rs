@@ -15,7 +15,7 @@ use super::era;
 use super::message::{self, ServerMessage};
 use super::result::{self, CallResult, Called};
 use super::task::{self, Status, Task};
-use crate::command::server::{EndedServer, ServerOutcome};
+use crate::command::server::ServerOutcome;
 
 /// Maximum number of rounds of one call. A server may ask for more input in each.
 const ROUNDS_MAX: usize = 8;
@@ -86,7 +86,7 @@ impl Connection {
     }
 
     /// Polls a task until it is done: one of this call, or one that an earlier server process
-    /// began ([`task_in`]). The future may be dropped: the task continues.
+    /// began. The future may be dropped: the task continues.
     ///
     /// # Errors
     /// The task failed, is not known any more, or cannot be polled.
@@ -303,20 +303,6 @@ fn round_id(id: &str, round: usize) -> String {
         1 => id.to_string(),
         round => format!("{id}:{round}"),
     }
-}
-
-/// Returns the task with which an earlier server process answered a call. A restarted server can
-/// continue it ([`Connection::follow`]).
-///
-/// # Errors
-/// The journals cannot be read.
-pub fn task_in(past: &EndedServer, id: &str) -> io::Result<Option<Task>> {
-    for round in (1..=ROUNDS_MAX).rev() {
-        if let Some(task) = task_of(past.outcome(&round_id(id, round)))? {
-            return Ok(Some(task));
-        }
-    }
-    Ok(None)
 }
 
 fn task_of(fate: io::Result<ServerOutcome>) -> io::Result<Option<Task>> {
