@@ -628,7 +628,7 @@ impl AppContext {
             place,
             unfinished: state.unfinished(),
         };
-        let head = store.fork_with(&new, &also, &trees, now_ms)?;
+        let head = store.fork(&new, &also, &trees, now_ms)?;
         lock.recorded();
         Ok(Copied {
             head,

@@ -53,14 +53,9 @@ pub struct NewPlace {
 }
 
 impl Store {
-    /// Records the session with its first own entry, `Forked`.
-    pub fn fork(&mut self, new: &NewFork, at_ms: i64) -> Result<Head, StoreError> {
-        self.fork_with(new, &[], &[], at_ms)
-    }
-
-    /// Forks with more entries after `Forked`, in one transaction. `trees` are those that the
-    /// entries name and that are not stored yet.
-    pub fn fork_with(
+    /// Records the session with its first own entry, `Forked`, and more entries after it, in one
+    /// transaction. `trees` are those that the entries name and that are not stored yet.
+    pub fn fork(
         &mut self,
         new: &NewFork,
         also: &[Entry],

@@ -385,7 +385,7 @@ fn a_fork_with_separate_files_is_rebuilt_in_its_folder() {
         }),
         unfinished: false,
     };
-    let mut head = store.fork(&new, 5).unwrap();
+    let mut head = store.fork(&new, &[], &[], 5).unwrap();
     append(&mut store, &mut head, vec![said("there")]);
     let place = |store: &Store| {
         let info = store.history().find(&id).unwrap();

@@ -92,7 +92,7 @@ pub fn fork(store: &mut Store, from: &str, seq: u64, at_ms: i64) -> Result<Head,
         place: None,
         unfinished: false,
     };
-    store.fork(&new, at_ms)
+    store.fork(&new, &[], &[], at_ms)
 }
 
 pub fn batch(entries: Vec<Entry>) -> Batch {

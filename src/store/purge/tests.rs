@@ -85,7 +85,11 @@ fn a_kill_between_any_two_steps_leaves_it_gone() {
                 place: None,
                 unfinished: false,
             };
-            let fork = store.fork(&fork, 9).unwrap().session().to_string();
+            let fork = store
+                .fork(&fork, &[], &[], 9)
+                .unwrap()
+                .session()
+                .to_string();
             drop(store);
             let mut store = open();
             write_tombstone(&data, &gone, BEGUN, 0).unwrap();

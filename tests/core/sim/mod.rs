@@ -274,7 +274,7 @@ fn run(case: &Case) -> Ran {
             place: None,
             unfinished: true,
         };
-        let fork = store.fork(&new, 0).expect("a fork");
+        let fork = store.fork(&new, &[], &[], 0).expect("a fork");
         drop(store);
         outside.borrow_mut().forget_after(at);
         let before = outside.borrow().effects.clone();

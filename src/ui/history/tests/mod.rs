@@ -144,7 +144,7 @@ fn fork(store: &mut Store, from: &Head, seq: Seq, at_ms: i64) -> Head {
         place: None,
         unfinished: false,
     };
-    store.fork(&new, at_ms).unwrap()
+    store.fork(&new, &[], &[], at_ms).unwrap()
 }
 
 /// The session that most tests look into: a plan, an edit, a failing test.

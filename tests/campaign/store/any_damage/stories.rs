@@ -116,7 +116,7 @@ impl Telling {
             place: None,
             unfinished: false,
         };
-        let head = self.store.fork(&new, 1_500).unwrap();
+        let head = self.store.fork(&new, &[], &[], 1_500).unwrap();
         self.is_recorded(head);
     }
 
