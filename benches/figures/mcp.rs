@@ -7,9 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rewake::command::server::{
-    Attached, Client, LINGER_MS, ServerEnv, ServerOutcome, ServerSpec, Servers,
-};
+use rewake::command::server::{Attached, Client, ServerEnv, ServerOutcome, ServerSpec, Servers};
 use serde_json::json;
 
 use crate::child::{own_bytes, peak_bytes};
@@ -134,7 +132,7 @@ impl Bench {
             args: Vec::new(),
             folder: folder.into(),
             env: vec![spoken::ASKED.into()],
-            linger_ms: LINGER_MS,
+            linger_ms: 900_000,
             sandbox: None,
             lease: None,
         };

@@ -98,7 +98,5 @@ pub use output::Printed;
 pub use process::{boot_id, booted_ms, own_exe, watch_child_exits};
 pub use run::{RunInfo, RunState, Running, Runs, SettledRun, Stopped};
 pub use spare::Spare;
-pub use spec::{
-    COMMAND_MAX_BYTES, HookSpec, NeededFile, OF_CHECK, OF_HOOK, OF_UNAWAITED_HOOK, OF_USER, Spec,
-};
+pub use spec::{HookSpec, NeededFile, OF_CHECK, OF_HOOK, OF_UNAWAITED_HOOK, OF_USER, Spec};
 pub use status::How;

@@ -58,7 +58,7 @@ pub(super) const GIT_SETTINGS: &str = "GIT_CONFIG_PARAMETERS";
 const SEQUENCE_EDITOR: &str = r#"sequence.editor=f() { eval "$(git var GIT_EDITOR) \"\$@\""; }; f"#;
 
 /// Maximum size of a command. A longer script should be a file.
-pub const COMMAND_MAX_BYTES: usize = 8 * 1024 * 1024;
+pub(super) const COMMAND_MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// Maximum size of a command that is passed as an argument; a longer one becomes a script. Linux
 /// accepts no argument above 128 KiB.

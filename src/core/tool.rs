@@ -25,8 +25,6 @@ pub enum Class {
     Served,
     /// A question to the person: use the recorded answer, or show the question again.
     Asked,
-    /// Its outcome cannot be known: tell the model that it was interrupted.
-    Opaque,
 }
 
 /// At most this many calls of one answer are run; the rest are closed with an error.

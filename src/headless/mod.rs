@@ -43,7 +43,6 @@ use crate::session::{
 use crate::store::Message;
 use crate::world::machine::Machine;
 
-pub use crate::session::objects::entry_line;
 use print::Printer;
 pub use print::{Format, failed_start};
 pub use wait::{Ask, time};

@@ -31,7 +31,7 @@ pub use instructions::{Instructions, instructions};
 pub use repository::TrackedFiles;
 pub use repository::{
     GitSetting, git_settings_of_user, is_inert, is_inert_folder, is_plain, is_repository_of,
-    is_setting_of_lfs, names_program, obeyed_by_git, unwritten_files,
+    names_program, obeyed_by_git, unwritten_files,
 };
 pub use skills::{Skill, Skills, skill_folders_of_user, skills};
 pub use worktrees::worktrees;

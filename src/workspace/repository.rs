@@ -25,7 +25,6 @@ use rustix::fs::{FileType, OFlags};
 
 use super::handle::Folder;
 
-pub use config::is_setting_of_lfs;
 use config::{IGNORED_REVISIONS, Settings};
 pub use obeyed::{GitSetting, git_settings_of_user, names_program, obeyed_by_git};
 

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use rewake::command::Runs;
 use rewake::core::entry::Record;
-use rewake::headless::entry_line;
+use rewake::session::objects::entry_line;
 use rewake::store::Store;
 use serde_json::Value;
 use support::Home;

@@ -75,4 +75,4 @@ pub use keeper::{WORD, run_if_keeper};
 pub use line::LINE_MAX_BYTES;
 pub use past::{EndedServer, ServerOutcome};
 pub use servers::{Attached, ServerInfo, Servers};
-pub use spec::{LINGER_MS, ServerEnv, ServerSpec};
+pub use spec::{ServerEnv, ServerSpec};

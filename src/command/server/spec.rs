@@ -13,9 +13,6 @@ use serde::{Deserialize, Serialize};
 use crate::config::CERTIFICATES;
 use crate::sandbox::Profile;
 
-/// Time in milliseconds that a server is kept without an agent: 15 minutes.
-pub const LINGER_MS: u64 = 900_000;
-
 /// The variables of the agent that every server gets, with those that name certificates. All others
 /// must be named.
 #[rustfmt::skip]

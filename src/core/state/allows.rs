@@ -343,7 +343,7 @@ impl State {
             | (Some(Class::Served), Guard::Served { .. })
             | (Some(Class::Asked), Guard::Asks)
             // An older version could not find out what a server did.
-            | (Some(Class::Opaque | Class::Served), Guard::Opaque) => Ok(()),
+            | (Some(Class::Served), Guard::Opaque) => Ok(()),
             (Some(Class::Supervised), Guard::Supervised { .. }) if !open.call.is_task() => Ok(()),
             (Some(Class::Supervised), Guard::Child { .. }) if open.call.is_task() => Ok(()),
             (class, guard) => Err(format!(

@@ -28,7 +28,7 @@ fn describe(name: &str, arguments: &str) -> Result<Described, String> {
         class: match name {
             "bash" => Class::Supervised,
             "edit" | "write" => Class::Checked,
-            _ => Class::Opaque,
+            _ => Class::Served,
         },
         subject: name.to_string(),
         permission: Permission::None,

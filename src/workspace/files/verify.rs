@@ -47,7 +47,6 @@ pub type Pending = BTreeMap<PathBytes, Change>;
 /// A content that was read and may need to be stored.
 #[derive(Debug)]
 pub struct Content<'a> {
-    pub path: &'a [u8],
     pub hash: ContentHash,
     pub bytes: &'a [u8],
     /// The previous content of the path, to which this one may be similar.
@@ -352,7 +351,6 @@ impl Scan<'_> {
                 && old != Some(*hash)
             {
                 let content = Content {
-                    path: at,
                     hash: *hash,
                     bytes: &bytes,
                     before: old,

@@ -211,7 +211,7 @@ impl Section {
 
 /// Returns whether a setting is one that `git lfs install --local` makes. It runs the user's own
 /// git-lfs.
-pub fn is_setting_of_lfs(key: &str, value: &str) -> bool {
+pub(super) fn is_setting_of_lfs(key: &str, value: &str) -> bool {
     let name = key.strip_prefix("filter.lfs.");
     name.is_some_and(|name| is_of_lfs(name, value))
 }

@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::{MAX_CONFIG_BYTES, is_setting_of_lfs, read};
+use super::config::is_setting_of_lfs;
+use super::{MAX_CONFIG_BYTES, read};
 
 /// Maximum depth of files of settings that include each other, as in git.
 const MAX_DEPTH: usize = 10;

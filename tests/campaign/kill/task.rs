@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rewake::headless::entry_line;
+use rewake::session::objects::entry_line;
 use rewake::store::Store;
 use serde_json::Value;
 

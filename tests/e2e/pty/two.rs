@@ -1,6 +1,6 @@
 //! Two processes and one session.
 
-use rewake::headless::entry_line;
+use rewake::session::objects::entry_line;
 use rewake::store::Store;
 
 use crate::pty::{FREE, bash, open_gate, scripted, step, until_gate};

@@ -14,8 +14,7 @@ use std::time::{Duration, Instant};
 
 use rewake::command::Stopped;
 use rewake::command::server::{
-    Attached, Client, EndedServer, LINGER_MS, ServerEnv, ServerInfo, ServerOutcome, ServerSpec,
-    Servers,
+    Attached, Client, EndedServer, ServerEnv, ServerInfo, ServerOutcome, ServerSpec, Servers,
 };
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -51,7 +50,7 @@ fn spec(folder: PathBuf) -> ServerSpec {
         args: spoken::arguments(SERVER),
         folder,
         env: vec![spoken::ASKED.into()],
-        linger_ms: LINGER_MS,
+        linger_ms: 900_000,
         sandbox: None,
         lease: None,
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use rewake::command::How;
-use rewake::command::server::{Attached, LINGER_MS, ServerEnv, ServerInfo, ServerSpec, Servers};
+use rewake::command::server::{Attached, ServerEnv, ServerInfo, ServerSpec, Servers};
 use rewake::core::entry::{Guard, Outcome, Output};
 use rewake::core::state::State;
 use rewake::core::tool::ToolCall;
@@ -64,7 +64,7 @@ impl Bench {
             args: of.args.clone(),
             folder: self.folder.path().into(),
             env: vec![spoken::ASKED.into()],
-            linger_ms: LINGER_MS,
+            linger_ms: 900_000,
             sandbox: None,
             lease: None,
         };
