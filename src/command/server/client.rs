@@ -240,16 +240,22 @@ impl Client {
     /// # Errors
     /// The journals cannot be read.
     pub async fn answer(&self, id: &str) -> io::Result<ServerOutcome> {
+        self.wait_for(|| {
+            let state = self.shared.state();
+            (state.answers.contains_key(id) || state.past.is_some()).then_some(())
+        })
+        .await;
+        self.outcome(id)
+    }
+
+    /// Waits until `look` finds something. It looks again after each change of the shared state.
+    async fn wait_for<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
         loop {
             let changed = self.shared.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            let (answer, is_over) = {
-                let state = self.shared.state();
-                (state.answers.get(id).copied(), state.past.is_some())
-            };
-            if answer.is_some() || is_over {
-                return self.outcome(id);
+            if let Some(found) = look() {
+                return found;
             }
             changed.await;
         }
@@ -261,18 +267,11 @@ impl Client {
     /// # Errors
     /// The journal cannot be read.
     pub async fn other(&self) -> io::Result<Option<Vec<u8>>> {
-        loop {
-            let changed = self.shared.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if let Some(line) = self.try_other()? {
-                return Ok(Some(line));
-            }
-            if self.shared.state().past.is_some() {
-                return Ok(None);
-            }
-            changed.await;
-        }
+        self.wait_for(|| match self.try_other() {
+            Ok(None) => self.shared.state().past.is_some().then_some(Ok(None)),
+            found => Some(found),
+        })
+        .await
     }
 
     /// Does the same as [`Client::other`] without waiting.
@@ -373,15 +372,7 @@ impl Client {
 
     /// Waits until the server has ended.
     pub async fn ended(&self) -> EndedServer {
-        loop {
-            let changed = self.shared.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
-            if let Some(past) = self.shared.state().past.clone() {
-                return past;
-            }
-            changed.await;
-        }
+        self.wait_for(|| self.shared.state().past.clone()).await
     }
 
     /// Stores data for the next agent: what was negotiated with the server.
