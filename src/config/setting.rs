@@ -16,25 +16,25 @@ pub struct Setting(pub(super) Leaf);
 impl Setting {
     /// Creates the setting of a flag with a fixed key, such as `--model`.
     pub fn new(flag: &str, key: &str, value: impl Into<Value>) -> Result<Setting, ConfigError> {
-        Leaf {
-            path: vec![key.to_string()],
-            value: value.into(),
-            origin: Origin::Flag(flag.to_string()),
-        }
-        .checked()
-        .map(Setting)
+        Setting::of_flag(flag.to_string(), vec![key.to_string()], value.into())
+    }
+
+    /// Creates a checked setting. `flag` names its origin.
+    fn of_flag(flag: String, path: Vec<String>, value: Value) -> Result<Setting, ConfigError> {
+        let origin = Origin::Flag(flag);
+        let leaf = Leaf {
+            path,
+            value,
+            origin,
+        };
+        leaf.checked().map(Setting)
     }
 
     /// Creates the setting of a flag that adds rules to a list of `permissions`.
     pub fn rules(flag: &str, list: &str, rules: &[String]) -> Result<Setting, ConfigError> {
         let rules = rules.iter().cloned().map(Value::String);
-        Leaf {
-            path: vec!["permissions".to_string(), list.to_string()],
-            value: Value::Array(rules.collect()),
-            origin: Origin::Flag(flag.to_string()),
-        }
-        .checked()
-        .map(Setting)
+        let path = vec!["permissions".to_string(), list.to_string()];
+        Setting::of_flag(flag.to_string(), path, Value::Array(rules.collect()))
     }
 
     /// Reads the MCP servers of a file in the format of `.mcp.json`. They count as the user's own.
@@ -70,13 +70,7 @@ impl Setting {
                     .with_hint("set its keys one by one"),
             );
         }
-        Leaf {
-            path: key,
-            value,
-            origin: Origin::Flag(format!("--set {}", key_of(text))),
-        }
-        .checked()
-        .map(Setting)
+        Setting::of_flag(format!("--set {}", key_of(text)), key, value)
     }
 }
 
@@ -127,15 +121,8 @@ impl Setting {
     pub fn decode_from_parent(text: &str) -> Result<Vec<Setting>, ConfigError> {
         let wrong = |e| ConfigError::new(format!("what the parent's command line said: {e}"));
         let handed: Vec<(Vec<String>, Value)> = serde_json::from_str(text).map_err(wrong)?;
-        let setting = |(path, value): (Vec<String>, Value)| {
-            Leaf {
-                path,
-                value,
-                origin: Origin::Flag("the parent's command line".to_string()),
-            }
-            .checked()
-            .map(Setting)
-        };
+        let setting =
+            |(path, value)| Setting::of_flag("the parent's command line".to_string(), path, value);
         handed.into_iter().map(setting).collect()
     }
 }
