@@ -124,11 +124,18 @@ pub(super) fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 /// session.
 pub(super) fn tails_set_aside(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let begin = format!("{TAIL}{ASIDE}");
+    files_named(folder, |name| name.starts_with(&begin))
+}
+
+/// Returns the files in this folder with such a name, in the order of their names.
+pub(super) fn files_named(
+    folder: &Path,
+    is_wanted: impl Fn(&str) -> bool,
+) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for file in fs::read_dir(folder)? {
         let path = file?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        if name.starts_with(&begin) {
+        if is_wanted(&path.file_name().unwrap_or_default().to_string_lossy()) {
             paths.push(path);
         }
     }

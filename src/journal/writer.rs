@@ -18,7 +18,7 @@ use super::folder::{
     A_FOLDER, ASIDE, CLOSED, JournalPlace, TAIL, obstacle, private_folder, remedy,
 };
 use super::line::{BlobLine, EntryLine, Header};
-use super::read::{End, end};
+use super::read::{End, end, files_named};
 use super::state::{self, State, StateFile};
 use super::worker::{Job, MAX_OPEN, Worker};
 use crate::core::entry::Seq;
@@ -263,15 +263,7 @@ fn failed(folder: &Path, source: io::Error) -> JournalError {
 
 /// Returns the closed tails that have no frame yet because of a kill.
 fn left_closed(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
-    for file in fs::read_dir(folder)? {
-        let path = file?.path();
-        if path.to_string_lossy().ends_with(CLOSED) {
-            paths.push(path);
-        }
-    }
-    paths.sort_unstable();
-    Ok(paths)
+    files_named(folder, |name| name.ends_with(CLOSED))
 }
 
 impl Tail {
