@@ -96,11 +96,7 @@ pub fn run_if_keeper() -> Option<ExitCode> {
     };
     // Nobody reads a keeper's messages; the agent reads only the run folder.
     let kept = folder.is_some_and(|folder| keep(&folder, is_spare).is_ok());
-    Some(if kept {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Some(ExitCode::from(u8::from(!kept)))
 }
 
 fn keep(folder: &RunFolder, is_spare: bool) -> io::Result<()> {

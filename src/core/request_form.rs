@@ -176,12 +176,9 @@ impl ModelForms {
     pub fn to_keep(&self) -> impl Iterator<Item = RequestForm> {
         let is_new = |form: &RequestForm| !self.accepted.has(*form);
         let all = self.current.forms.iter().map(|(form, _)| *form);
-        let is_alone = self.is_certain && self.has_no_digest() && !self.current.has(PlainText);
+        let is_alone =
+            self.is_certain && self.current.digest.is_none() && !self.current.has(PlainText);
         all.filter(move |form| is_alone && form.is_for_later() && is_new(form))
-    }
-
-    fn has_no_digest(&self) -> bool {
-        self.current.digest.is_none()
     }
 }
 

@@ -88,11 +88,7 @@ const GONE: &str = "the run folder of the server was removed";
 pub fn run_if_keeper() -> Option<ExitCode> {
     let folder = process::arguments_after(WORD)?.next();
     let kept = folder.is_some_and(|folder| keep(&RunFolder::at(folder)).is_ok());
-    Some(if kept {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Some(ExitCode::from(u8::from(!kept)))
 }
 
 fn keep(folder: &RunFolder) -> io::Result<()> {

@@ -356,8 +356,7 @@ fn script_at(name: &str, arguments: &[Word]) -> Option<usize> {
 
 /// Returns the folder of hooks that a file of the workspace is in.
 fn hook_folder(root: &Path, file: &Path) -> Option<PathBuf> {
-    let folders = HOOK_FOLDERS.iter().map(|folder| root.join(folder));
-    let mut folders = folders;
+    let mut folders = HOOK_FOLDERS.iter().map(|folder| root.join(folder));
     folders.find(|folder| file.starts_with(folder) && file != folder)
 }
 
