@@ -146,9 +146,7 @@ impl Check<'_> {
         }
         Ok(standing)
     }
-}
 
-impl Check<'_> {
     /// Returns the number of own entries of all sessions.
     fn entries_of_sessions(&self) -> Result<u64, StoreError> {
         let sql = "SELECT coalesce(sum(length - coalesce(forked_seq + 1, 0)), 0) FROM sessions";

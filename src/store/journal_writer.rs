@@ -134,16 +134,11 @@ impl Copies {
         after: &Head,
         recorded: &Recorded<'_>,
     ) -> Result<bool, StoreError> {
-        let (session, store) = (after.session.as_str(), &self.store);
+        let session = after.session.as_str();
         if recorded.entries.is_empty() {
             return Ok(false);
         }
-        let end = match self.journal.end_of_open(session) {
-            Some(end) => end,
-            None => self
-                .journal
-                .open(session, || header(conn, store, session))?,
-        };
+        let end = self.end_of(conn, session)?;
         if end != (before.length, before.tip) {
             return Ok(true);
         }
@@ -178,6 +173,15 @@ impl Copies {
         Ok(false)
     }
 
+    /// Returns the end of a journal, which is opened if it is not open yet.
+    fn end_of(&mut self, conn: &Connection, session: &str) -> Result<(Seq, ChainHash), StoreError> {
+        let header = || header(conn, &self.store, session);
+        match self.journal.end_of_open(session) {
+            Some(end) => Ok(end),
+            None => self.journal.open(session, header),
+        }
+    }
+
     /// See [`Store::catch_up`].
     pub(super) fn catch_up(&mut self, conn: &Connection) -> Result<bool, StoreError> {
         let caught = match self.behind.clone() {
@@ -207,13 +211,7 @@ impl Copies {
         conn: &Connection,
         session: &str,
     ) -> Result<bool, StoreError> {
-        let store = &self.store;
-        let (from, tip) = match self.journal.end_of_open(session) {
-            Some(end) => end,
-            None => self
-                .journal
-                .open(session, || header(conn, store, session))?,
-        };
+        let (from, tip) = self.end_of(conn, session)?;
         let tx = conn.unchecked_transaction().doing(WHAT)?;
         let head = read_head(&tx, session)?;
         if from >= head.length {

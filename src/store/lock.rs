@@ -432,9 +432,7 @@ impl StoreLock {
         }
         Ok(Some(AloneLock { file }))
     }
-}
 
-impl StoreLock {
     /// Takes the exclusive lock if no other process has the store open at this instant. Otherwise
     /// the lock stays shared.
     pub(super) fn try_exclusive_once(

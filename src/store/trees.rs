@@ -317,9 +317,7 @@ impl Snapshots<'_> {
         .doing(WHAT)?;
         id.map(|id| read(self.conn, id)).transpose()
     }
-}
 
-impl Snapshots<'_> {
     /// Returns the time of the newest tree of a workspace: UTC, milliseconds since 1970.
     pub fn last_tree_ms(&self, root: &Path) -> Result<Option<i64>, StoreError> {
         let sql = "SELECT t.at_ms FROM trees t JOIN places p ON p.key = t.place
