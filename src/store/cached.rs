@@ -1,7 +1,7 @@
 //! Statements that a connection keeps prepared.
 
 use rusqlite::types::FromSql;
-use rusqlite::{Connection, Params, Row};
+use rusqlite::{Connection, Params, Row, ToSql, params};
 
 /// Runs a statement. Returns the number of rows that it changed.
 pub(super) fn execute(
@@ -32,6 +32,12 @@ pub(super) fn row<T>(
 pub(super) fn meta<T: FromSql>(conn: &Connection, name: &str) -> rusqlite::Result<T> {
     let sql = "SELECT value FROM meta WHERE name = ?1";
     row(conn, sql, [name], |row| row.get(0))
+}
+
+/// Writes a value of the table `meta`.
+pub(super) fn set_meta(conn: &Connection, name: &str, value: impl ToSql) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO meta VALUES (?1, ?2)";
+    execute(conn, sql, params![name, value]).map(drop)
 }
 
 /// Reads all rows.

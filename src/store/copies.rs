@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Transaction;
 
-use super::StoreError;
 use super::high_water_mark::HighWaterMark;
 use super::ids::new_run_id;
+use super::{StoreError, cached};
 use crate::journal::folder::JournalPlace;
 use crate::journal::writer::Journal;
 
@@ -112,11 +112,10 @@ impl Lag {
         if self.noted.contains(session) {
             return Ok(());
         }
-        tx.prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?
-            .execute([&format!("{APPENDED}{session}"), &new_run_id()])?;
+        cached::set_meta(tx, &format!("{APPENDED}{session}"), new_run_id())?;
         for (session, by) in &self.compared {
-            tx.prepare_cached("DELETE FROM meta WHERE name = ?1 AND value = ?2")?
-                .execute([&format!("{APPENDED}{session}"), by])?;
+            let sql = "DELETE FROM meta WHERE name = ?1 AND value = ?2";
+            cached::execute(tx, sql, [&format!("{APPENDED}{session}"), by])?;
         }
         Ok(())
     }

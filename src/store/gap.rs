@@ -50,12 +50,7 @@ impl GapRow {
 
 pub(super) fn store_gap(tx: &Transaction<'_>, gap: &Gap) -> Result<(), StoreError> {
     let row = serde_json::to_string(&GapRow::from(gap.clone())).doing(WHAT)?;
-    tx.execute(
-        "INSERT OR REPLACE INTO meta VALUES (?1, ?2)",
-        [format!("{GAP}{}", gap.session), row],
-    )
-    .doing(WHAT)
-    .map(drop)
+    cached::set_meta(tx, &format!("{GAP}{}", gap.session), row).doing(WHAT)
 }
 
 /// Removes the session's gap if its entries exist up to this length.

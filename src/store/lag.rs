@@ -14,7 +14,7 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Transaction};
 
 use super::chain::read_head;
 use super::copies::{APPENDED, Copies};
@@ -210,10 +210,7 @@ fn journals_upto(conn: &Connection, name: &str) -> Result<i64, StoreError> {
 }
 
 fn note_journals_upto(conn: &Connection, name: &str, upto: i64) -> Result<(), StoreError> {
-    let sql = "INSERT OR REPLACE INTO meta VALUES (?1, ?2)";
-    cached::execute(conn, sql, params![name, upto])
-        .doing(WHAT)
-        .map(drop)
+    cached::set_meta(conn, name, upto).doing(WHAT)
 }
 
 /// Returns the sessions of the rows after this one, each with its row.

@@ -134,29 +134,16 @@ pub(super) fn reserve_purged_ids(conn: &Connection, unused: u64) -> Result<(), S
     if unused == 0 {
         return Ok(());
     }
-    let begin = || -> rusqlite::Result<()> {
-        conn.execute(
-            "INSERT INTO entries (id, session, seq, at_ms, kind, checksum, body, tip)
-             VALUES (?1, 0, 0, 0, 'noted', x'', '', x'')",
-            [int(unused)],
-        )?;
-        conn.execute(
-            "INSERT OR REPLACE INTO meta VALUES (?1, ?2)",
-            rusqlite::params![UNUSED, int(unused)],
-        )?;
-        Ok(())
-    };
-    begin().doing(WHAT)
+    let sql = "INSERT INTO entries (id, session, seq, at_ms, kind, checksum, body, tip)
+             VALUES (?1, 0, 0, 0, 'noted', x'', '', x'')";
+    conn.execute(sql, [int(unused)]).doing(WHAT)?;
+    cached::set_meta(conn, UNUSED, int(unused)).doing(WHAT)
 }
 
 /// Removes the row with which [`reserve_purged_ids`] reserved the ids.
 pub(super) fn release_reserved_ids(conn: &Connection, unused: u64) -> Result<(), StoreError> {
-    conn.execute(
-        "DELETE FROM entries WHERE id = ?1 AND session = 0",
-        [int(unused)],
-    )
-    .doing(WHAT)
-    .map(drop)
+    let sql = "DELETE FROM entries WHERE id = ?1 AND session = 0";
+    conn.execute(sql, [int(unused)]).doing(WHAT).map(drop)
 }
 
 impl Store {
@@ -317,11 +304,7 @@ impl Store {
             .query_row("SELECT count(*) FROM entries", [], |row| row.get(0))
             .doing(WHAT)?;
         let last = highest(&tx)?;
-        tx.execute(
-            "INSERT OR REPLACE INTO meta VALUES (?1, ?2)",
-            rusqlite::params![UNUSED, (last - left).max(0)],
-        )
-        .doing(WHAT)?;
+        cached::set_meta(&tx, UNUSED, (last - left).max(0)).doing(WHAT)?;
         if let Some(place) = place {
             lower_mark(place, data_dir, before, last)?;
         }
