@@ -100,10 +100,7 @@ impl ExportView<'_> {
     /// Returns all sessions outside the trash that lists show.
     pub fn all(&self) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT id FROM sessions WHERE trashed_ms IS NULL ORDER BY key";
-        self.tx
-            .prepare(sql)
-            .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
-            .doing(WHAT_EXPORT)
+        cached::rows(&self.tx, sql, [], |row| row.get(0)).doing(WHAT_EXPORT)
     }
 
     /// Returns the sessions with their ancestors, up to the shared entries, and their subagents. Each
@@ -193,13 +190,7 @@ impl ExportView<'_> {
     /// Returns for each session the one that it continues or that started it.
     fn parents(&self) -> Result<BTreeMap<String, String>, StoreError> {
         let sql = "SELECT s.id, p.id FROM sessions s JOIN sessions p ON p.key = s.forked_from";
-        self.tx
-            .prepare(sql)
-            .and_then(|mut s| {
-                s.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
-                    .collect()
-            })
-            .doing(WHAT_EXPORT)
+        cached::rows(&self.tx, sql, [], |row| Ok((row.get(0)?, row.get(1)?))).doing(WHAT_EXPORT)
     }
 
     /// Returns the number of queued messages and signals of a session.

@@ -192,14 +192,9 @@ impl Snapshots<'_> {
 }
 
 pub(super) fn files_bytes(conn: &Connection, what: &'static str) -> Result<u64, StoreError> {
-    conn.query_row(
-        "SELECT (SELECT coalesce(sum(stored), 0) FROM contents)
-              + (SELECT coalesce(sum(octet_length(body)), 0) FROM trees)",
-        [],
-        |row| row.get(0),
-    )
-    .map(count)
-    .doing(what)
+    let sql = "SELECT (SELECT coalesce(sum(stored), 0) FROM contents)
+              + (SELECT coalesce(sum(octet_length(body)), 0) FROM trees)";
+    cached::row(conn, sql, [], |row| Ok(count(row.get(0)?))).doing(what)
 }
 
 /// Reads a content, as [`Snapshots::content`].

@@ -189,16 +189,13 @@ pub(super) fn close_calls(
 ) -> Result<(), StoreError> {
     // A copy of another agent's session has no call that rewake could repeat. Of a shared session
     // the database decides which entries count.
-    let (agent, is_shared): (Option<String>, bool) = tx
-        .query_row(
-            &format!(
-                "SELECT (SELECT replica FROM sessions s WHERE (key = ?1 OR id = ?2) AND {IS_COPY}),
-                   EXISTS (SELECT 1 FROM sessions s WHERE key = ?1 AND {IS_SHARED})"
-            ),
-            params![head.key, other],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
-        .doing(WHAT_BROUGHT)?;
+    let sql = format!(
+        "SELECT (SELECT replica FROM sessions s WHERE (key = ?1 OR id = ?2) AND {IS_COPY}),
+           EXISTS (SELECT 1 FROM sessions s WHERE key = ?1 AND {IS_SHARED})"
+    );
+    let (agent, is_shared): (Option<String>, bool) =
+        cached::row(tx, &sql, params![head.key, other], |row| row.try_into())
+            .doing(WHAT_BROUGHT)?;
     if agent.is_some() {
         return set_replica(tx, head, agent.as_deref()).doing(WHAT_BROUGHT);
     }
@@ -209,13 +206,9 @@ pub(super) fn close_calls(
         session: other.to_string(),
         seq,
     };
-    let unfinished: bool = tx
-        .query_row(
-            "SELECT unfinished <> 0 FROM sessions WHERE key = ?1",
-            [head.key],
-            |row| row.get(0),
-        )
-        .doing(WHAT_BROUGHT)?;
+    let sql = "SELECT unfinished <> 0 FROM sessions WHERE key = ?1";
+    let unfinished: bool =
+        cached::row(tx, sql, [head.key], |row| row.get(0)).doing(WHAT_BROUGHT)?;
     let forked = [Entry::Forked {
         from,
         folder: None,

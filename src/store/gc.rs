@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use rusqlite::{Transaction, TransactionBehavior, params};
+use rusqlite::{OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
 use super::contents::files_bytes;
 use super::error::{Doing, io as io_error};
@@ -125,25 +125,19 @@ fn dropped_sessions(tx: &Transaction<'_>, since_ms: i64) -> Result<Vec<(i64, boo
         is_kept: bool,
         is_trashed: bool,
     }
-    let mut sessions: BTreeMap<i64, Session> = tx
-        .prepare(
-            "SELECT key, forked_from, trashed_ms IS NOT NULL,
+    let sql = "SELECT key, forked_from, trashed_ms IS NOT NULL,
                     trashed_ms IS NULL AND (unfinished OR updated_ms >= ?1 OR EXISTS (
                       SELECT 1 FROM tree_uses u JOIN trees t ON t.id = u.tree
-                      WHERE u.session = key AND t.at_ms >= ?1)) FROM sessions",
-        )
-        .and_then(|mut s| {
-            s.query_map([since_ms], |row| {
-                let session = Session {
-                    from: row.get(1)?,
-                    is_trashed: row.get(2)?,
-                    is_kept: row.get(3)?,
-                };
-                Ok((row.get(0)?, session))
-            })?
-            .collect()
-        })
-        .doing(WHAT)?;
+                      WHERE u.session = key AND t.at_ms >= ?1)) FROM sessions";
+    let mut sessions: BTreeMap<i64, Session> = cached::rows(tx, sql, [since_ms], |row| {
+        let session = Session {
+            from: row.get(1)?,
+            is_trashed: row.get(2)?,
+            is_kept: row.get(3)?,
+        };
+        Ok((row.get(0)?, session))
+    })
+    .doing(WHAT)?;
     // A fork has a larger key than its origin.
     let keys: Vec<i64> = sessions.keys().rev().copied().collect();
     for key in keys {
@@ -170,9 +164,7 @@ fn referenced_trees(tx: &Transaction<'_>) -> Result<BTreeSet<i64>, StoreError> {
 }
 
 fn ids(tx: &Transaction<'_>, sql: &str) -> Result<BTreeSet<i64>, StoreError> {
-    tx.prepare(sql)
-        .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
-        .doing(WHAT)
+    cached::rows(tx, sql, [], |row| row.get(0)).doing(WHAT)
 }
 
 /// Returns the contents of all files in these trees.
@@ -219,13 +211,9 @@ fn remove_trees(tx: &Transaction<'_>, kept: &BTreeSet<i64>) -> Result<u64, Store
 
 /// Removes all contents but these and those that they were compressed with.
 fn remove_contents(tx: &Transaction<'_>, named: &BTreeSet<ContentHash>) -> Result<u64, StoreError> {
-    let rows: Vec<(i64, Vec<u8>, Option<i64>)> = tx
-        .prepare("SELECT id, hash, base FROM contents ORDER BY id DESC")
-        .and_then(|mut s| {
-            s.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-                .collect()
-        })
-        .doing(WHAT)?;
+    let sql = "SELECT id, hash, base FROM contents ORDER BY id DESC";
+    let columns = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let rows: Vec<(i64, Vec<u8>, Option<i64>)> = cached::rows(tx, sql, [], columns).doing(WHAT)?;
     let mut needed = BTreeSet::new();
     for (id, hash, base) in &rows {
         let is_named = <ContentHash>::try_from(&hash[..]).is_ok_and(|h| named.contains(&h));
@@ -273,17 +261,9 @@ pub(super) fn tidy_packs(
         }
         let fail = |e| io_error(format!("tidy up {}", file.path().display()), e);
         let size = file.metadata().map_err(fail)?.len();
-        let row: Option<(i64, i64)> = conn
-            .query_row(
-                "SELECT id, bytes FROM packs WHERE name = ?1",
-                [&name],
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )
-            .map(Some)
-            .or_else(|e| match e {
-                rusqlite::Error::QueryReturnedNoRows => Ok(None),
-                e => Err(e),
-            })
+        let sql = "SELECT id, bytes FROM packs WHERE name = ?1";
+        let row: Option<(i64, i64)> = cached::row(conn, sql, [&name], |row| row.try_into())
+            .optional()
             .doing(WHAT)?;
         match row {
             Some((_, bytes)) if count(bytes) * 2 > size => continue,
@@ -306,13 +286,9 @@ fn rewrite(
     path: &Path,
     pack: i64,
 ) -> Result<(), StoreError> {
-    let contents: Vec<(i64, i64, i64)> = conn
-        .prepare("SELECT id, at, stored FROM contents WHERE pack = ?1 ORDER BY at")
-        .and_then(|mut s| {
-            s.query_map([pack], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
-                .collect()
-        })
-        .doing(WHAT)?;
+    let sql = "SELECT id, at, stored FROM contents WHERE pack = ?1 ORDER BY at";
+    let columns = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+    let contents: Vec<(i64, i64, i64)> = cached::rows(conn, sql, [pack], columns).doing(WHAT)?;
     let mut moved: Vec<(i64, PackPlace, u64)> = Vec::new();
     for part in at_once(&contents) {
         let read =

@@ -541,26 +541,19 @@ impl InboxWriter<'_> {
 }
 
 fn set(conn: &Connection, session: i64, text: &str) -> rusqlite::Result<()> {
-    conn.prepare_cached(
-        "INSERT INTO drafts (session, kind, piece, text) VALUES (?1, 'input', 0, ?2)
-         ON CONFLICT DO UPDATE SET text = excluded.text",
-    )?
-    .execute(params![session, text])?;
-    Ok(())
+    let sql = "INSERT INTO drafts (session, kind, piece, text) VALUES (?1, 'input', 0, ?2)
+         ON CONFLICT DO UPDATE SET text = excluded.text";
+    cached::execute(conn, sql, params![session, text]).map(drop)
 }
 
 /// Removes the unsent text if it is still the same and the session still exists.
 fn forget(conn: &Connection, left: &AbandonedDraft) -> rusqlite::Result<()> {
-    conn.prepare_cached(
-        "DELETE FROM drafts WHERE kind = 'input' AND text = ?2
-         AND session = (SELECT key FROM sessions WHERE id = ?1)",
-    )?
-    .execute(params![left.session, left.draft])?;
-    Ok(())
+    let sql = "DELETE FROM drafts WHERE kind = 'input' AND text = ?2
+         AND session = (SELECT key FROM sessions WHERE id = ?1)";
+    cached::execute(conn, sql, params![left.session, left.draft]).map(drop)
 }
 
 pub(super) fn clear(conn: &Connection, session: i64, draft: Draft) -> rusqlite::Result<()> {
-    conn.prepare_cached("DELETE FROM drafts WHERE session = ?1 AND kind = ?2")?
-        .execute(params![session, draft.name()])?;
-    Ok(())
+    let sql = "DELETE FROM drafts WHERE session = ?1 AND kind = ?2";
+    cached::execute(conn, sql, params![session, draft.name()]).map(drop)
 }

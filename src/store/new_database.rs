@@ -265,10 +265,8 @@ impl NewRows<'_> {
     }
 
     pub(crate) fn columns(&self, table: &str) -> Result<Vec<String>, StoreError> {
-        self.tx
-            .prepare("SELECT name FROM pragma_table_info(?1)")
-            .and_then(|mut s| s.query_map([table], |row| row.get(0))?.collect())
-            .doing(WHAT)
+        let sql = "SELECT name FROM pragma_table_info(?1)";
+        cached::rows(&self.tx, sql, [table], |row| row.get(0)).doing(WHAT)
     }
 
     /// Inserts a row of another database. Leaves it out if the schema does not allow it.

@@ -373,12 +373,8 @@ fn has_newest(conn: &Connection, said: &MarkText) -> Result<bool, StoreError> {
     let Some(tip) = said.tip else {
         return Ok(true);
     };
-    conn.query_row(
-        "SELECT EXISTS (SELECT 1 FROM entries WHERE tip = ?1)",
-        [tip.as_bytes()],
-        |row| row.get(0),
-    )
-    .doing(WHAT)
+    let sql = "SELECT EXISTS (SELECT 1 FROM entries WHERE tip = ?1)";
+    cached::row(conn, sql, [tip.as_bytes()], |row| row.get(0)).doing(WHAT)
 }
 
 /// Returns what the journals show about the stores of the mark and of the database.

@@ -15,7 +15,7 @@ use super::error::Doing;
 use super::load::load_each;
 use super::purge::purged;
 use super::row::count;
-use super::{Check, JournalPlace, Store, StoreError};
+use super::{Check, JournalPlace, Store, StoreError, cached};
 use crate::core::tree::ContentHash;
 use crate::journal::chain_hash::ChainHash;
 use crate::journal::folder::{folders, session_of, sessions};
@@ -119,16 +119,12 @@ impl Check<'_> {
     }
 
     fn scrub_files(&self, scrubbed: &mut Scrubbed) {
-        let hashes: Result<Vec<Vec<u8>>, StoreError> = self
-            .conn
-            .prepare("SELECT hash FROM contents")
-            .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
-            .doing(WHAT);
-        let trees: Result<Vec<i64>, StoreError> = self
-            .conn
-            .prepare("SELECT id FROM trees")
-            .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
-            .doing(WHAT);
+        let sql = "SELECT hash FROM contents";
+        let hashes: Result<Vec<Vec<u8>>, StoreError> =
+            cached::rows(self.conn, sql, [], |row| row.get(0)).doing(WHAT);
+        let sql = "SELECT id FROM trees";
+        let trees: Result<Vec<i64>, StoreError> =
+            cached::rows(self.conn, sql, [], |row| row.get(0)).doing(WHAT);
         for hash in hashes.as_deref().unwrap_or_default() {
             scrubbed.contents += 1;
             let read =
@@ -145,9 +141,7 @@ impl Check<'_> {
         let failed = hashes.err().into_iter().chain(trees.err());
         scrubbed.damaged.extend(failed.map(|e| e.to_string()));
     }
-}
 
-impl Check<'_> {
     fn scrub_journal(&self, journal: &Path, scrubbed: &mut Scrubbed) {
         for session in sessions(journal, usize::MAX) {
             scrubbed.journals += 1;
@@ -240,10 +234,8 @@ impl Check<'_> {
     }
 
     fn session_ids(&self) -> Result<Vec<String>, StoreError> {
-        self.conn
-            .prepare("SELECT id FROM sessions ORDER BY id")
-            .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
-            .doing(WHAT)
+        let sql = "SELECT id FROM sessions ORDER BY id";
+        cached::rows(self.conn, sql, [], |row| row.get(0)).doing(WHAT)
     }
 
     /// Returns the tips that the rows of a session state.
@@ -311,11 +303,9 @@ fn waiting_pages(conn: &Connection, kind: &str) -> Result<i64, StoreError> {
 impl Check<'_> {
     /// Returns the faults of the database file; empty when it is sound. Reads all of it.
     pub fn quick_check(&self) -> Result<Vec<String>, StoreError> {
-        let found: Vec<String> = self
-            .conn
-            .prepare(&format!("PRAGMA quick_check({MAX_FAULTS})"))
-            .and_then(|mut s| s.query_map([], |row| row.get(0))?.collect())
-            .doing("check the session store")?;
+        let sql = format!("PRAGMA quick_check({MAX_FAULTS})");
+        let found: Vec<String> =
+            cached::rows(self.conn, &sql, [], |row| row.get(0)).doing("check the session store")?;
         Ok(found.into_iter().filter(|line| line != "ok").collect())
     }
 }

@@ -8,7 +8,7 @@
 //! nothing of the session changes. An append takes the session out of the trash. The sessions of
 //! its subagents move to the trash and back together with it.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row, params};
 
 use super::chain::{Head, read_head};
 use super::error::Doing;
@@ -226,13 +226,8 @@ impl History<'_> {
              AND NOT {IS_CHILD} AND trim(d.text) <> '' AND NOT ({IS_BLANK}) ORDER BY s.head DESC LIMIT ?2"
         );
         explained(self.conn, self.copies, || {
-            self.conn
-                .prepare_cached(&sql)
-                .and_then(|mut s| {
-                    let row = |row: &Row<'_>| Ok((info(row)?, row.get("text")?));
-                    s.query_map(params![workspace, limit], row)?.collect()
-                })
-                .doing(WHAT)
+            let row = |row: &Row<'_>| Ok((info(row)?, row.get("text")?));
+            cached::rows(self.conn, &sql, params![workspace, limit], row).doing(WHAT)
         })
     }
 
@@ -343,22 +338,17 @@ impl History<'_> {
 
     /// Returns the neighbour in the order of IDs that shares the longest prefix.
     fn nearest(&self, prefix: &str) -> rusqlite::Result<Option<String>> {
-        let neighbours: Vec<String> = self
-            .conn
-            .prepare_cached(
-                "SELECT max(id) FROM sessions WHERE id < ?1
-                 UNION ALL SELECT min(id) FROM sessions WHERE id > ?1",
-            )?
-            .query_map([prefix], |row| row.get::<_, Option<String>>(0))?
-            .filter_map(Result::transpose)
-            .collect::<rusqlite::Result<_>>()?;
+        let sql = "SELECT max(id) FROM sessions WHERE id < ?1
+                 UNION ALL SELECT min(id) FROM sessions WHERE id > ?1";
+        let neighbours: Vec<Option<String>> =
+            cached::rows(self.conn, sql, [prefix], |row| row.get(0))?;
         let common = |id: &str| {
             id.bytes()
                 .zip(prefix.bytes())
                 .take_while(|(a, b)| a == b)
                 .count()
         };
-        let near = neighbours.into_iter().max_by_key(|id| common(id));
+        let near = neighbours.into_iter().flatten().max_by_key(|id| common(id));
         // All IDs of a period begin alike, so an ID with a shorter common prefix was not meant.
         Ok(near.filter(|id| 2 * common(id) >= prefix.len()))
     }
@@ -476,20 +466,16 @@ impl Store {
     /// of all of them, so no process uses them.
     pub fn trash(&mut self, session: &str, at_ms: i64) -> Result<(), StoreError> {
         let tx = self.write(WHAT_TRASH)?;
-        let trash = |tx: &Connection| -> rusqlite::Result<Vec<String>> {
-            // Subagents that were in the trash already keep their time: they were moved there
-            // separately.
-            let mut changed = tx.prepare(&format!(
-                "UPDATE sessions AS s SET trashed_ms =
-                   coalesce((SELECT trashed_ms FROM sessions WHERE id = ?1), ?2)
-                 WHERE (s.id = ?1 OR {OF_PARENT}) AND (s.trashed_ms IS NULL OR s.id = ?1)
-                 RETURNING id"
-            ))?;
-            changed
-                .query_map(params![session, at_ms], |row| row.get(0))?
-                .collect()
-        };
-        let changed = trash(&tx).doing(WHAT_TRASH)?;
+        // Subagents that were in the trash already keep their time: they were moved there
+        // separately.
+        let sql = format!(
+            "UPDATE sessions AS s SET trashed_ms =
+               coalesce((SELECT trashed_ms FROM sessions WHERE id = ?1), ?2)
+             WHERE (s.id = ?1 OR {OF_PARENT}) AND (s.trashed_ms IS NULL OR s.id = ?1)
+             RETURNING id"
+        );
+        let changed =
+            cached::rows(&tx, &sql, params![session, at_ms], |row| row.get(0)).doing(WHAT_TRASH)?;
         tx.commit().doing(WHAT_TRASH)?;
         self.all_of(changed, session)
     }
@@ -501,26 +487,21 @@ impl Store {
     /// `NotFound` when there is no such session.
     pub fn restore(&mut self, session: &str) -> Result<(), StoreError> {
         let tx = self.write(WHAT_BACK)?;
-        let restore = |tx: &Connection| -> rusqlite::Result<Vec<String>> {
-            let parent = format!(
-                "SELECT p.id FROM sessions s JOIN sessions p ON p.key = s.forked_from
-                 WHERE s.id = ?1 AND {IS_CHILD} AND p.trashed_ms NOT NULL"
-            );
-            let parent: Option<String> = tx
-                .query_row(&parent, [session], |row| row.get(0))
-                .optional()?;
-            let top = parent.as_deref().unwrap_or(session);
-            let mut changed = tx.prepare(&format!(
-                "UPDATE sessions AS s SET trashed_ms = NULL
-                 WHERE s.id IN (?1, ?2) OR ({OF_PARENT} AND s.trashed_ms =
-                   (SELECT trashed_ms FROM sessions WHERE id = ?1))
-                 RETURNING id"
-            ))?;
-            changed
-                .query_map([top, session], |row| row.get(0))?
-                .collect()
-        };
-        let changed = restore(&tx).doing(WHAT_BACK)?;
+        let sql = format!(
+            "SELECT p.id FROM sessions s JOIN sessions p ON p.key = s.forked_from
+             WHERE s.id = ?1 AND {IS_CHILD} AND p.trashed_ms NOT NULL"
+        );
+        let parent: Option<String> = cached::row(&tx, &sql, [session], |row| row.get(0))
+            .optional()
+            .doing(WHAT_BACK)?;
+        let top = parent.as_deref().unwrap_or(session);
+        let sql = format!(
+            "UPDATE sessions AS s SET trashed_ms = NULL
+             WHERE s.id IN (?1, ?2) OR ({OF_PARENT} AND s.trashed_ms =
+               (SELECT trashed_ms FROM sessions WHERE id = ?1))
+             RETURNING id"
+        );
+        let changed = cached::rows(&tx, &sql, [top, session], |row| row.get(0)).doing(WHAT_BACK)?;
         tx.commit().doing(WHAT_BACK)?;
         self.all_of(changed, session)
     }
@@ -545,12 +526,9 @@ impl History<'_> {
 
     /// Returns the number of sessions in the trash, and the stored size of their entries in bytes.
     pub fn in_trash(&self) -> Result<(u64, u64), StoreError> {
-        self.conn
-            .query_row(
-                "SELECT count(*), coalesce(sum(bytes), 0) FROM sessions WHERE trashed_ms IS NOT NULL",
-                [],
-                |row| Ok((count(row.get(0)?), count(row.get(1)?))),
-            )
-            .doing("look at the trash")
+        let sql =
+            "SELECT count(*), coalesce(sum(bytes), 0) FROM sessions WHERE trashed_ms IS NOT NULL";
+        let sums = |row: &Row<'_>| Ok((count(row.get(0)?), count(row.get(1)?)));
+        cached::row(self.conn, sql, [], sums).doing("look at the trash")
     }
 }

@@ -172,11 +172,7 @@ pub fn key(store: &mut Store) -> Result<[u8; KEY_BYTES], StoreError> {
     // Two IDs have 148 random bits.
     let random = [uuid::Uuid::new_v4(), uuid::Uuid::new_v4()].map(uuid::Uuid::into_bytes);
     let key = blake3::hash(&random.concat());
-    tx.execute(
-        "INSERT OR REPLACE INTO meta VALUES ('shared_key', ?1)",
-        [key.to_hex().as_str()],
-    )
-    .doing(WHAT)?;
+    cached::set_meta(&tx, "shared_key", key.to_hex().as_str()).doing(WHAT)?;
     tx.commit().doing(WHAT)?;
     Ok(*key.as_bytes())
 }
@@ -321,11 +317,8 @@ pub fn replace(
     let diverged_id = id_of_diverged(session, diverged_head.tip);
     diverged_head.session.clone_from(&diverged_id);
     let tx = store.write_entries(session, WHAT)?;
-    tx.execute(
-        "UPDATE sessions SET id = ?2 WHERE id = ?1",
-        [session, &diverged_id],
-    )
-    .doing(WHAT)?;
+    let sql = "UPDATE sessions SET id = ?2 WHERE id = ?1";
+    tx.execute(sql, [session, &diverged_id]).doing(WHAT)?;
     let sql = "SELECT workspace, folder, created_ms, replica FROM sessions WHERE key = ?1";
     let row: (String, String, i64, Option<String>) =
         cached::row(&tx, sql, [diverged_head.key], |row| row.try_into()).doing(WHAT)?;
@@ -338,12 +331,10 @@ pub fn replace(
         replica: row.3.as_deref(),
     };
     let head = insert_session(&tx, &start, WHAT)?;
-    tx.execute(
+    let sql =
         "UPDATE sessions SET replica = NULL, title = coalesce(title, '') || ' (diverged copy)'
-         WHERE id = ?1",
-        [&diverged_id],
-    )
-    .doing(WHAT)?;
+         WHERE id = ?1";
+    tx.execute(sql, [&diverged_id]).doing(WHAT)?;
     let writer = put(&tx, head, new)?;
     close_calls(&tx, &mut diverged_head, session, common)?;
     tx.commit().doing(WHAT)?;

@@ -79,16 +79,12 @@ impl Telemetry<'_> {
     /// Stores the progress of a session. A cursor that is further already stays.
     pub fn set_cursor(&self, session: &str, at: &TelemetryCursor) -> Result<(), StoreError> {
         let tx = begin(self.conn, self.in_use, WHAT_WRITE)?;
-        tx.prepare_cached(
+        let sql =
             "INSERT INTO telemetry (session, seq, turn, trace, parent) VALUES (?1, ?2, ?3, ?4, ?5)
              ON CONFLICT DO UPDATE SET seq = excluded.seq, turn = excluded.turn
-             WHERE seq < excluded.seq",
-        )
-        .and_then(|mut s| {
-            let (seq, turn) = (int(at.seq), int(at.turn));
-            s.execute(params![session, seq, turn, at.trace, at.parent])
-        })
-        .doing(WHAT_WRITE)?;
+             WHERE seq < excluded.seq";
+        let values = params![session, int(at.seq), int(at.turn), at.trace, at.parent];
+        cached::execute(&tx, sql, values).doing(WHAT_WRITE)?;
         tx.commit().doing(WHAT_WRITE)
     }
 

@@ -9,7 +9,7 @@ use crate::core::entry::{Entry, Seq};
 use crate::store::chain::Head;
 use crate::store::error::Doing;
 use crate::store::row::{BodyReader, count, int};
-use crate::store::{StoreError, gc, index, trees};
+use crate::store::{StoreError, cached, gc, index, trees};
 
 /// The numbers of removed items.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,26 +49,20 @@ pub(super) fn remove(tx: &Transaction<'_>, head: &Head) -> Result<Removed, Store
         let sql = format!("DELETE FROM {table} WHERE session = ?1");
         tx.execute(&sql, [head.key]).doing(WHAT)?;
     }
-    tx.execute(
+    for sql in [
         "DELETE FROM conversation_context WHERE conversation_id = ?1",
-        [session],
-    )
-    .doing(WHAT)?;
-    tx.execute("DELETE FROM telemetry WHERE session = ?1", [session])
-        .doing(WHAT)?;
-    tx.execute(
+        "DELETE FROM telemetry WHERE session = ?1",
         "DELETE FROM meta WHERE name IN ('brought:' || ?1, 'gap:' || ?1, 'appended:' || ?1)",
-        [session],
-    )
-    .doing(WHAT)?;
-    // Subagents that were not known when the purge started must not refer to a removed row.
-    tx.execute(
+    ] {
+        tx.execute(sql, [session]).doing(WHAT)?;
+    }
+    for sql in [
+        // Subagents that were not known when the purge started must not refer to a removed row.
         "UPDATE sessions SET forked_from = NULL WHERE forked_from = ?1 AND forked_seq IS NULL",
-        [head.key],
-    )
-    .doing(WHAT)?;
-    tx.execute("DELETE FROM sessions WHERE key = ?1", [head.key])
-        .doing(WHAT)?;
+        "DELETE FROM sessions WHERE key = ?1",
+    ] {
+        tx.execute(sql, [head.key]).doing(WHAT)?;
+    }
     // The index has words of the session, so it is filled again.
     index::begin_again(tx).doing(WHAT)?;
     tx.execute_batch("INSERT INTO memory_index (memory_index) VALUES ('rebuild')")
@@ -85,18 +79,13 @@ pub(super) fn remove(tx: &Transaction<'_>, head: &Head) -> Result<Removed, Store
 
 /// Returns the forks, the oldest first: a fork is always newer than its origin.
 fn forks(tx: &Transaction<'_>, key: i64) -> Result<Vec<Fork>, StoreError> {
-    tx.prepare(
-        "SELECT key, forked_seq FROM sessions
-         WHERE forked_from = ?1 AND forked_seq IS NOT NULL ORDER BY key",
-    )
-    .and_then(|mut s| {
-        s.query_map([key], |row| {
-            Ok(Fork {
-                key: row.get(0)?,
-                seq: row.get::<_, Option<i64>>(1)?.map_or(0, count),
-            })
-        })?
-        .collect()
+    let sql = "SELECT key, forked_seq FROM sessions
+         WHERE forked_from = ?1 AND forked_seq IS NOT NULL ORDER BY key";
+    cached::rows(tx, sql, [key], |row| {
+        Ok(Fork {
+            key: row.get(0)?,
+            seq: row.get::<_, Option<i64>>(1)?.map_or(0, count),
+        })
     })
     .doing(WHAT)
 }
@@ -108,13 +97,9 @@ fn give_entries_to_forks(
     head: &Head,
     forks: &[Fork],
 ) -> Result<u64, StoreError> {
-    let (from, from_seq): (Option<i64>, Option<i64>) = tx
-        .query_row(
-            "SELECT forked_from, forked_seq FROM sessions WHERE key = ?1",
-            [head.key],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
-        .doing(WHAT)?;
+    let sql = "SELECT forked_from, forked_seq FROM sessions WHERE key = ?1";
+    let (from, from_seq): (Option<i64>, Option<i64>) =
+        cached::row(tx, sql, [head.key], |row| row.try_into()).doing(WHAT)?;
     let first_own = from_seq.map_or(0, |seq| count(seq) + 1);
     let mut heirs: Vec<(i64, Seq)> = Vec::new();
     let mut kept = 0;
@@ -132,11 +117,9 @@ fn give_entries_to_forks(
                 }
             }
         };
-        tx.execute(
-            "UPDATE sessions SET forked_from = ?2, forked_seq = ?3 WHERE key = ?1",
-            params![fork.key, parent, seq.map(int)],
-        )
-        .doing(WHAT)?;
+        let sql = "UPDATE sessions SET forked_from = ?2, forked_seq = ?3 WHERE key = ?1";
+        let values = params![fork.key, parent, seq.map(int)];
+        tx.execute(sql, values).doing(WHAT)?;
         if fork.seq >= first_own {
             heirs.push((fork.key, fork.seq));
         }
@@ -146,12 +129,9 @@ fn give_entries_to_forks(
 
 fn give(tx: &Transaction<'_>, from: i64, fork: &Fork, first: Seq) -> Result<u64, StoreError> {
     let part = params![from, fork.key, int(first), int(fork.seq)];
-    tx.execute(
-        "UPDATE sessions SET bytes = bytes + (SELECT coalesce(sum(octet_length(body)), 0)
-           FROM entries WHERE session = ?1 AND seq BETWEEN ?3 AND ?4) WHERE key = ?2",
-        part,
-    )
-    .doing(WHAT)?;
+    let sql = "UPDATE sessions SET bytes = bytes + (SELECT coalesce(sum(octet_length(body)), 0)
+           FROM entries WHERE session = ?1 AND seq BETWEEN ?3 AND ?4) WHERE key = ?2";
+    tx.execute(sql, part).doing(WHAT)?;
     let sql = "UPDATE memories SET session = ?2 WHERE session = ?1 AND seq BETWEEN ?3 AND ?4";
     tx.execute(sql, part).doing(WHAT)?;
     let sql = "UPDATE entries SET session = ?2 WHERE session = ?1 AND seq BETWEEN ?3 AND ?4";
@@ -195,10 +175,8 @@ fn blobs_of(tx: &Transaction<'_>, key: i64) -> Result<BTreeSet<String>, StoreErr
         blobs.extend(entry.blobs().map(|blob| blob.hash.clone()));
         Ok(())
     })?;
-    let queued: Vec<String> = tx
-        .prepare("SELECT body FROM inbox WHERE session = ?1")
-        .and_then(|mut s| s.query_map([key], |row| row.get(0))?.collect())
-        .doing(WHAT)?;
+    let sql = "SELECT body FROM inbox WHERE session = ?1";
+    let queued: Vec<String> = cached::rows(tx, sql, [key], |row| row.get(0)).doing(WHAT)?;
     for body in queued {
         if let Ok(message) = serde_json::from_str::<crate::store::Message>(&body) {
             blobs.extend(message.images.into_iter().map(|image| image.blob.hash));
@@ -220,13 +198,8 @@ fn remove_blobs(tx: &Transaction<'_>, mut blobs: BTreeSet<String>) -> Result<u64
     })?;
     let mut removed = 0;
     for hash in blobs {
-        let is_queued: bool = tx
-            .query_row(
-                "SELECT EXISTS (SELECT 1 FROM inbox WHERE instr(body, ?1))",
-                [&hash],
-                |row| row.get(0),
-            )
-            .doing(WHAT)?;
+        let sql = "SELECT EXISTS (SELECT 1 FROM inbox WHERE instr(body, ?1))";
+        let is_queued: bool = cached::row(tx, sql, [&hash], |row| row.get(0)).doing(WHAT)?;
         if let (false, Ok(hash)) = (is_queued, blake3::Hash::from_hex(&hash)) {
             let rows = tx.execute("DELETE FROM blobs WHERE hash = ?1", [hash.as_bytes()]);
             removed += rows.doing(WHAT)? as u64;
