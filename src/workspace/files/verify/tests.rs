@@ -362,7 +362,7 @@ fn content_that_was_not_stored_is_handed_out_again() {
     for name in ["a", "b", "c"] {
         scene.put(name, name);
     }
-    let mut refuse = |content: Content<'_>| match content.path {
+    let mut refuse = |content: Content<'_>| match content.bytes {
         b"b" => Err("no room".to_string()),
         _ => Ok(()),
     };
