@@ -71,7 +71,8 @@ fn the_keys_of_what_is_in_front_come_first_and_any_key_closes_them() {
         stage.send(Msg::Pick(Picker::new(For::Model, "model", items)));
         stage.keys("<Down>");
     }
-    let cases: [(fn(&mut Stage), &str); 4] = [
+    type Opens = fn(&mut Stage);
+    let cases: [(Opens, &str); 4] = [
         (models, "ten rows"),
         (|stage| stage.keys("<F2>"), "bring back"),
         (|stage| stage.keys("<C-f>"), "or ↑ earlier"),

@@ -169,7 +169,7 @@ fn a_release_lists_all_of_its_files() {
     for line in sums.lines() {
         let (sum, name) = line.split_once("  ").unwrap();
         assert_eq!(
-            sha256(&fs::read(all.files().join(&name)).unwrap()),
+            sha256(&fs::read(all.files().join(name)).unwrap()),
             sum,
             "{name}"
         );
