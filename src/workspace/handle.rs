@@ -280,7 +280,7 @@ pub fn set_mode(of: impl AsFd, mode: u32) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn set_mode(of: impl AsFd, mode: u32) -> io::Result<()> {
+pub fn set_mode(of: impl AsFd, mode: u32) -> io::Result<()> {
     #[allow(clippy::cast_possible_truncation, reason = "permission bits")]
     Ok(sys::fchmod(of, Mode::from_bits_truncate(mode as _))?)
 }

@@ -56,7 +56,7 @@ fn fcntl(file: &File, command: libc::c_int, argument: libc::c_int) -> io::Result
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn is_open_for_writing(_: &File) -> bool {
+pub fn is_open_for_writing(_: &File) -> bool {
     false
 }
 

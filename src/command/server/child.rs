@@ -1,6 +1,7 @@
 //! The process of a server and its three pipes, in the keeper.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -31,7 +32,7 @@ pub(super) fn start(run: &Path, spec: &ServerSpec) -> Result<(Child, Option<Fami
         Some(profile) => {
             adopt_orphans();
             let exe = process::own_exe().map_err(failed)?;
-            let args = spec.args.iter().map(Into::into).collect();
+            let args = spec.args.iter().map(OsString::from).collect::<Vec<_>>();
             let profile = Profile::clone(profile);
             let starting = sandbox::forked(&profile, &exe, Path::new(&spec.program), args);
             let starting = starting.map_err(failed)?;

@@ -285,7 +285,7 @@ fn cannot_stage(error: &io::Error) -> String {
 impl StagingPlace {
     /// Returns whether the file got its mode.
     fn write(&self, mode: u16, bytes: &[u8], sync: bool) -> io::Result<bool> {
-        let mode = Mode::from_raw_mode(u32::from(mode) & 0o777);
+        let mode = Mode::from_raw_mode((mode & 0o777).into());
         let new = |mode| {
             self.remove_part();
             let mut file = self.folder.new_file(&self.part, mode)?;
